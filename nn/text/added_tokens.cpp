@@ -3,6 +3,7 @@
 
 #include "characters.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace seppo {
@@ -47,6 +48,19 @@ std::vector<AddedTokens::Part> AddedTokens::cut(std::string_view text, bool take
   }
   if (done < text.size() || parts.empty()) parts.push_back({text.substr(done)});
   return parts;
+}
+
+std::optional<int> AddedTokens::id(std::string_view text) const {
+  const auto [size, number] = trie_.longest(text);
+  if (size == 0 || size != text.size()) return {};
+  return tokens_[static_cast<std::size_t>(number)].id;
+}
+
+std::optional<std::string> AddedTokens::make_special(int id) {
+  const auto found = std::ranges::find(tokens_, id, &AddedToken::id);
+  if (found == tokens_.end() || found->is_special) return {};
+  found->is_special = true;
+  return found->text;
 }
 
 void AddedTokens::keep_below(int ids) {

@@ -5,6 +5,7 @@
 
 #include "../../autograd/core/real.h"
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +38,10 @@ class AddedTokens {
   void add(const AddedToken& token);
   // The parts of valid UTF-8; one if the text is empty.
   std::vector<Part> cut(std::string_view text, bool takes_special) const;
+  // The id of the one with this text.
+  std::optional<int> id(std::string_view text) const;
+  // Makes the one with this id special. Returns its text, unless there is none or it was special.
+  std::optional<std::string> make_special(int id);
   // Those with other ids are as if they had not been added.
   void keep_below(int ids);
 

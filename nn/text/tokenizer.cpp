@@ -180,6 +180,11 @@ std::string Tokenizer::decode(std::span<const int> tokens, std::size_t first) co
 
 std::optional<int> Tokenizer::id(std::string_view text) const {
   if (const auto mark = marks.find(std::string(text)); mark != marks.end()) return mark->second;
+  if (const auto token = added.id(text)) return token;
+  if (!added_normalized.empty() && utf8_length(text) == text.size()) {
+    Matcher matcher(text.size());
+    if (const auto token = added_normalized.id(normalized(normalizers, text, {}, matcher))) return token;
+  }
   return std::visit(Lookup{text}, model);
 }
 

@@ -117,6 +117,17 @@ json name_of(const Tokenizer& t, std::optional<int> token) {
   return t.pieces[static_cast<std::size_t>(*token)];
 }
 
+// BOS and EOS are special, though they may be added as other tokens.
+void make_special(Tokenizer& t) {
+  for (const std::optional<int> id : {t.bos, t.eos})
+    for (AddedTokens* const added : {&t.added, &t.added_normalized}) {
+      const auto text = added->make_special(id.value_or(Bpe::kNone));
+      if (!text) continue;
+      t.marks[*text] = *id;
+      t.pieces[static_cast<std::size_t>(*id)].clear();
+    }
+}
+
 // BOS and EOS of vocab.json, where they are not marked as special, can be asked for in texts.
 void add_special(Tokenizer& t) {
   for (const std::optional<int> id : {t.bos, t.eos}) {
@@ -281,6 +292,7 @@ Tokenizer read_tokenizer(const fs::path& folder) {
   const bool is_json = files[0].filename() == kTokenizerJson;  // whose own mark comes first
   if (!is_json || !t.bos) t.bos = special_token(t, objects, "bos_token", t.bos, kUsualBos);
   if (!is_json || !t.eos) t.eos = special_token(t, objects, "eos_token", t.eos, kUsualEos);
+  make_special(t);
   if (is_of_two_files) add_special(t);
   apply_config(t, folder, config, is_json);
   return t;

@@ -10,6 +10,7 @@
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -172,6 +173,27 @@ BOOST_AUTO_TEST_CASE(documents_of_folders) {
   const Folder old("old");
   old.write("tok512.bin", "");
   BOOST_CHECK_THROW(seppo::tokenizer_folder_json(old.path), FormatError);
+}
+
+// A tokenizer.json may call none of its tokens special; what is named as BOS or EOS is.
+BOOST_AUTO_TEST_CASE(ends_that_are_added_as_other_tokens) {
+  nlohmann::json all = nlohmann::json::parse(R"({"model": {"vocab": {"a": 0, "b": 1}, "merges": []},
+      "added_tokens": [{"id": 2, "content": "<|im_end|>", "special": false},
+                       {"id": 3, "content": "<go>", "special": false, "normalized": false}]})");
+  const Folder folder("added");
+  folder.write("tokenizer_config.json", R"({"bos_token": {"content": "<go>"}, "eos_token": "<|im_end|>"})");
+  folder.write("tokenizer.json", all.dump());
+  const Tokenizer tokenizer = seppo::read_tokenizer(folder.path);
+  BOOST_CHECK_EQUAL(tokenizer.eos.value_or(-1), 2);
+  BOOST_CHECK_EQUAL(tokenizer.bos.value_or(-1), 3);
+  BOOST_CHECK(tokenizer.marks == (std::map<std::string, int>{{"<go>", 3}, {"<|im_end|>", 2}}));
+  check_ids(tokenizer, "a<go><|im_end|>b", {0, 1});
+  check_ids(tokenizer, "a<go><|im_end|>b", {0, 3, 2, 1}, SpecialText::tokens);
+  BOOST_CHECK_EQUAL(tokenizer.decode(Ids{3, 0, 2, 1}), "a b");
+  // Looked for in normalized texts, it is found by the text that it is called.
+  all["normalizer"] = {{"type", "Prepend"}, {"prepend", "_"}};
+  folder.write("tokenizer.json", all.dump());
+  BOOST_CHECK_EQUAL(seppo::read_tokenizer(folder.path).eos.value_or(-1), 2);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_token_is_refused) {
