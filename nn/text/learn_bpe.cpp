@@ -133,7 +133,8 @@ class Learned {
     std::vector<std::string> alphabet = gpt2_alphabet();
     std::ranges::sort(alphabet);  // by code points
     add(special);
-    for (const std::string& character : alphabet) add(character);
+    for (const std::string& character : alphabet)
+      if (character != special) add(character);
   }
 
   std::size_t size() const { return texts_.size(); }

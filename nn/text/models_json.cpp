@@ -3,6 +3,7 @@
 
 #include "alphabet.h"
 
+#include "../../autograd/core/utf8.h"
 #include "../io/json.h"
 
 #include <algorithm>
@@ -32,7 +33,7 @@ class ModelReader {
   ModelReader(const JsonFields& fields, const json& model, std::span<const AddedToken> added, bool is_of_bytes)
       : fields_(fields), model_(model), is_of_bytes_(is_of_bytes) {
     for (const AddedToken& token : added)
-      if (token.is_special) special_.insert(token.text);
+      if (token.is_special && character_length(token.text) != token.text.size()) special_.insert(token.text);
     const json dropout = model.value("dropout", json());
     const bool is_unset = dropout.is_null() || dropout == 0;
     if (!is_unset) fields.refuse("'dropout': ", printable_json(dropout), " is not supported");
@@ -218,7 +219,7 @@ class ModelReader {
   const JsonFields& fields_;
   const json& model_;
   bool is_of_bytes_;
-  std::set<std::string> special_;
+  std::set<std::string> special_;  // but those that are one letter, which texts have
   Texts texts_;
   std::vector<bool> is_taken_;
   std::vector<double> scores_;

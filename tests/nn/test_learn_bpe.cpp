@@ -112,6 +112,10 @@ BOOST_AUTO_TEST_CASE(its_tokenizer_encodes_with_them) {
   BOOST_TEST(other.encode("<end>", seppo::SpecialText::tokens) == std::vector<int>{0},
              boost::test_tools::per_element());
   BOOST_TEST(other.encode("<|endoftext|>", seppo::SpecialText::tokens).size() > 1);
+  folder.write("tokenizer.json", learner.learn({.tokens = 257, .special = "!"}).dump());  // which is a byte too
+  const Tokenizer letter = seppo::read_tokenizer_json(folder.path / "tokenizer.json");
+  BOOST_TEST(letter.size() == 257);
+  BOOST_TEST(letter.encode("a!").back() == 0);
   const std::string bytes = "\xff\x00 any \xc3(";
   BOOST_TEST(tokenizer.decode(tokenizer.encode(bytes)) == bytes);
 }

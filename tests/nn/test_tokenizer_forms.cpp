@@ -43,6 +43,18 @@ BOOST_AUTO_TEST_CASE(models_without_a_type) {
       (ids_of(R"({"model": {"vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})", "ab") == std::vector<int>{2}));
 }
 
+// A special token may be a letter of texts too, as in the second tokenizer of Stable Diffusion XL.
+BOOST_AUTO_TEST_CASE(letters_that_are_special) {
+  const std::string start = R"({"added_tokens": [{"id": 0, "content": "!", "special": true}], "model": {"type": )";
+  const std::string bpe = start + R"("BPE", "vocab": {"!": 0, "H": 1, "i": 2, "i!": 3}, "merges": ["i !"]}, )" +
+                          R"("pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}})";
+  BOOST_TEST(ids_of(bpe, "H!Hi!") == (std::vector<int>{1, 0, 1, 3}), boost::test_tools::per_element());
+  BOOST_CHECK(ids_of(start + R"("WordLevel", "unk_token": "?", "vocab": {"!": 0, "?": 1}}})", "!") ==
+              std::vector<int>{0});
+  BOOST_CHECK((ids_of(start + R"("Unigram", "unk_id": 1, "vocab": [["!", -1.0], ["?", 0.0], ["a", -1.0]]}})", "a!") ==
+               std::vector<int>{2, 0}));
+}
+
 // Each way to treat what is split at, as Hugging Face's documents describe them.
 BOOST_AUTO_TEST_CASE(behaviours_of_splits) {
   const std::map<std::string, std::vector<int>> expected{{"Removed", {0, 1}},
