@@ -113,13 +113,14 @@ class TokenizerJsonReader {
       made_.decoder.of_tokens.emplace_back(DecodeSpaced{});
     }
     for (const std::string& text : texts_) made_.pieces.push_back(made_.decoder.of_token(text, {}));
+    const bool is_normalized_to_alphabet = std::ranges::any_of(made_.normalizers, is_alphabet);
     const bool writes_bytes = std::ranges::any_of(
         made_.decoder.of_tokens, [](const DecodeStep& step) { return std::holds_alternative<DecodeAlphabet>(step); });
     for (const AddedToken& token : added_) {
       std::string& piece = made_.pieces[static_cast<std::size_t>(token.id)];
       if (token.is_special) {
         piece.clear();
-      } else if (writes_bytes) {
+      } else if (writes_bytes && !(token.is_normalized && is_normalized_to_alphabet)) {
         piece = token.text;
       }
     }

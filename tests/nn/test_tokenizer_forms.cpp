@@ -55,6 +55,20 @@ BOOST_AUTO_TEST_CASE(letters_that_are_special) {
                std::vector<int>{2, 0}));
 }
 
+// Added tokens that are looked for in normalized texts are written as these are, in GPT-2's alphabet.
+BOOST_AUTO_TEST_CASE(added_tokens_in_the_alphabet) {
+  for (const char* content : {" foo", "\u00e9", "foo"}) {
+    nlohmann::json all = nlohmann::json::parse(R"({"added_tokens": [{"id": 3, "special": false}],
+        "model": {"type": "BPE", "vocab": {"a": 0, "b": 2}, "merges": []}, "normalizer": {"type": "ByteLevel"},
+        "decoder": {"type": "ByteLevel"}})");
+    all["added_tokens"][0]["content"] = content;
+    const Tokenizer tokenizer = read_tokenizer_json(all, "t");
+    BOOST_TEST(tokenizer.encode("a" + std::string(content) + "b") == (std::vector<int>{0, 3, 2}),
+               boost::test_tools::per_element());
+    BOOST_CHECK_EQUAL(tokenizer.decode(std::vector<int>{0, 3, 2}), "a" + std::string(content) + "b");
+  }
+}
+
 // Each way to treat what is split at, as Hugging Face's documents describe them.
 BOOST_AUTO_TEST_CASE(behaviours_of_splits) {
   const std::map<std::string, std::vector<int>> expected{{"Removed", {0, 1}},
