@@ -33,8 +33,8 @@ json normalizer_of(const SentencePieces& pieces) {
   if (!pieces.charsmap.empty())
     steps.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", to_base64(pieces.charsmap)}});
   if (pieces.trims_spaces) {
-    steps.push_back(replace("Regex", R"(\A +| +\z)", ""));
-    steps.push_back(replace("Regex", " {2,}", " "));
+    steps.push_back(replace("Regex", " {2,}", " "));  // first, or each space of a long run looks for the end
+    steps.push_back(replace("Regex", R"(\A | \z)", ""));
   }
   if (pieces.adds_space && !pieces.adds_once) steps.push_back({{"type", "Prepend"}, {"prepend", kMark}});
   steps.push_back(replace("String", " ", kMark));

@@ -134,6 +134,14 @@ BOOST_AUTO_TEST_CASE(the_leftmost_of_equal_pairs_merges_first) {
   BOOST_TEST(read(model).encode("\u4e2d\u56fd\u4eba") == (std::vector<int>{7, 5}), boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(long_runs_of_spaces_are_one) {
+  Model model;
+  for (const std::string& piece : {kMark, std::string("a"), std::string("b")}) model.add(piece, -1);
+  const std::string spaces(100'000, ' ');
+  BOOST_TEST(read(model).encode(spaces + "a" + spaces + "b" + spaces) == (std::vector<int>{3, 4, 3, 5}),
+             boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(unigram_has_the_best_sum_of_scores) {
   std::mt19937 random(2);
   for (int round = 0; round < 20; ++round) {
