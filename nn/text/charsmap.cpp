@@ -5,6 +5,7 @@
 #include "unicode.h"
 
 #include "../../autograd/core/check.h"
+#include "../../autograd/core/utf8.h"
 
 #include <algorithm>
 #include <cstring>
@@ -34,6 +35,7 @@ Charsmap::Charsmap(std::string_view table, std::string_view name) {
   units_.resize(bytes / 4);
   std::memcpy(units_.data(), table.data() + sizeof bytes, bytes);
   texts_ = table.substr(sizeof bytes + bytes);
+  check<FormatError>(utf8_length(texts_) == texts_.size(), name, ": 'precompiled_charsmap': a text is not UTF-8");
   for (std::size_t begin = 0; begin < texts_.size();) {
     const std::size_t end = std::min(texts_.find('\0', begin), texts_.size());
     check<FormatError>(end - begin <= kMostOfText, name, ": 'precompiled_charsmap': a text has ", end - begin,
@@ -53,7 +55,8 @@ std::optional<std::string_view> Charsmap::replacement(std::string_view text) con
     node ^= offset_of(unit);
     if (!has_leaf(unit)) continue;
     const std::size_t at = node < units_.size() ? value_of(units_[node]) : texts_.size();
-    if (at >= texts_.size()) return {};
+    const bool begins_a_character = at < texts_.size() && character_length(std::string_view(texts_).substr(at)) > 0;
+    if (!begins_a_character) return {};
     const std::string_view rest = std::string_view(texts_).substr(at);
     return rest.substr(0, rest.find('\0'));
   }

@@ -1,9 +1,9 @@
 // SentencePiece's table of characters and what becomes of them, "precompiled_charsmap" (Kudo and Richardson 2018).
 //
-// The table is a uint32, the bytes of a double-array trie, then the trie in uint32 units, then texts that end with a
-// zero byte; little-endian. The trie (Darts-clone, Yata) maps texts to offsets of others. As in Hugging Face's package,
-// a grapheme cluster of fewer than six bytes is replaced as a whole if the table has a beginning of it, and otherwise
-// character by character.
+// The table is a uint32, the bytes of a double-array trie, then the trie in uint32 units, then texts in UTF-8 that end
+// with a zero byte; little-endian. The trie (Darts-clone, Yata) maps texts to offsets of others. As in Hugging Face's
+// package, a grapheme cluster of fewer than six bytes is replaced as a whole if the table has a beginning of it, and
+// otherwise character by character.
 #pragma once
 
 #include "../../autograd/core/real.h"

@@ -1,6 +1,9 @@
 // Normalizers on every code point: the classes of characters that the package tokenizers (0.23) has.
 // needs: libraries: seppo::text
+#include "support/tokenizer_files.h"
+
 #include <seppo/nn/text/characters.h>
+#include <seppo/nn/text/charsmap.h>
 #include <seppo/nn/text/normalizers.h>
 
 #include <boost/test/unit_test.hpp>
@@ -36,6 +39,17 @@ void check_all(const Normalizer& normalizer, const std::function<std::string(cha
   }
 }
 
+// A table that maps "a" to what stands there in the texts: of the root's children, the label is the index.
+std::string table_of(const std::string& texts, std::uint32_t at) {
+  constexpr std::uint32_t kLeafFlag = 1 << 8, kOne = 1 << 10, kValue = std::uint32_t{1} << 31;
+  std::vector<std::uint32_t> units('a' + 1);
+  units['a'] = 'a' | kLeafFlag | kOne;
+  units['a' ^ 1] = kValue | at;
+  std::string table = test::bytes_of(static_cast<std::uint32_t>(4 * units.size()));
+  for (const std::uint32_t unit : units) table += test::bytes_of(unit);
+  return table + texts;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(nmt_drops_controls_and_spaces_lines) {
@@ -54,4 +68,15 @@ BOOST_AUTO_TEST_CASE(bert_puts_spaces_around_ideographs) {
   check_all(bert, [&](char32_t code, const std::string& character) {
     return has(ideographs, code) ? " " + character + " " : character;
   });
+}
+
+// What a table makes of a text is UTF-8 too: others begin within a character, or are refused.
+BOOST_AUTO_TEST_CASE(tables_of_characters_give_characters) {
+  test::refused([] { Charsmap(table_of("\xFF", 0), "x"); }, "x: 'precompiled_charsmap': a text is not UTF-8");
+  test::refused([] { Charsmap(table_of("b\xC3", 0), "x"); }, "x: 'precompiled_charsmap': a text is not UTF-8");
+  if (!has_unicode_tables()) return;
+  const std::string texts = "\u00E9b" + std::string(1, '\0');
+  BOOST_CHECK_EQUAL(Charsmap(table_of(texts, 0), "x").apply("xa"), "x\u00E9b");
+  BOOST_CHECK_EQUAL(Charsmap(table_of(texts, 2), "x").apply("xa"), "xb");
+  for (const std::uint32_t at : {1U, 4U}) BOOST_CHECK_EQUAL(Charsmap(table_of(texts, at), "x").apply("xa"), "xa");
 }
