@@ -5,6 +5,7 @@
 #include "app/words.h"
 
 #include <seppo/autograd/core/check.h>
+#include <seppo/nn/io/json.h>
 #include <seppo/nn/text/learn_bpe.h>
 #include <seppo/nn/text/tokenizer_json.h>
 
@@ -72,10 +73,8 @@ Subwords learn_subwords(std::span<const std::string> texts, int size) {
 }
 
 Subwords load_subwords(std::string model) {
-  nlohmann::json content = nlohmann::json::parse(model, nullptr, /*allow_exceptions=*/false);
-  seppo::check<seppo::FormatError>(!content.is_discarded(), "the model's configuration: its subwords are not JSON");
-  seppo::Tokenizer tokenizer =
-      seppo::read_tokenizer_json(std::move(content), "the model's configuration: its subwords");
+  constexpr const char* kName = "the model's configuration: its subwords";
+  seppo::Tokenizer tokenizer = seppo::read_tokenizer_json(seppo::parse_json(model, kName), kName);
   const bool fits = tokenizer.size() > kFirst && tokenizer.before.empty() && tokenizer.behind.empty();
   seppo::check<seppo::FormatError>(fits, "the model's configuration: its subwords are not those of translations");
   return {.model = std::move(model), .tokenizer = std::move(tokenizer)};

@@ -51,7 +51,11 @@ BOOST_AUTO_TEST_CASE(subwords_are_shared_and_leave_nothing_unknown) {
   BOOST_CHECK(again.to_json() == saved && again.source.tokens() == languages.source.tokens());
   for (const Pair& pair : pairs)
     BOOST_CHECK(again.encode(again.source, pair.source) == languages.encode(languages.source, pair.source));
-  for (const char* bad : {"not JSON", "{}", "[1]"}) {
+  nlohmann::json deep = nlohmann::json::parse(saved["subwords"].get<std::string>()), step{{"type", "Nmt"}};
+  for (int level = 0; level < 10; ++level)
+    step = {{"type", "Sequence"}, {"normalizers", nlohmann::json::array({step})}};
+  deep["normalizer"] = step;
+  for (const std::string& bad : std::vector<std::string>{"not JSON", "{}", "[1]", deep.dump()}) {
     nlohmann::json changed = saved;
     changed["subwords"] = bad;
     BOOST_CHECK_THROW(Languages::from_json(changed), seppo::FormatError);
