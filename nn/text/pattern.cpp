@@ -108,8 +108,12 @@ std::optional<bool> Pattern::try_match(std::string_view text, std::size_t from, 
 std::optional<std::pair<std::size_t, std::size_t>> Pattern::find(std::string_view text, std::size_t from,
                                                                  Matcher& matcher) const {
   const OnigRegion& region = *region_of(matcher.region_);
-  const auto match = [&] {
-    return std::pair{static_cast<std::size_t>(region.beg[0]), static_cast<std::size_t>(region.end[0])};
+  const auto match = [&, first = from] {
+    const std::pair found{static_cast<std::size_t>(region.beg[0]), static_cast<std::size_t>(region.end[0])};
+    check<FormatError>(found.first >= first,  // as by \K in a look-behind
+                       "a pattern of the tokenizer has a match that begins too early, before '",
+                       printable(text.substr(first, 80)), "'");
+    return found;
   };
   if (const auto found = try_match(text, from, Place::any, kFree, matcher))
     return *found ? std::optional(match()) : std::nullopt;

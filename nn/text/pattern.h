@@ -38,7 +38,7 @@ class Pattern {
   Pattern(std::string_view pattern, std::string_view name);
 
   // Begin and end of the first match in valid UTF-8 that begins at the offset or behind it. Throws FormatError if the
-  // matcher's reserve is used up, or if one match needs more than 128 MiB.
+  // matcher's reserve is used up, if one match needs more than 128 MiB, or if a \K moves its begin before the offset.
   std::optional<std::pair<std::size_t, std::size_t>> find(std::string_view text, std::size_t from,
                                                           Matcher& matcher) const;
 

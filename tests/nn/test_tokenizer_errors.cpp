@@ -130,6 +130,17 @@ BOOST_AUTO_TEST_CASE(a_pattern_that_is_slow_everywhere_is_an_error) {
   }
 }
 
+// \K in a look-behind moves the begin of a match to before the last one's end.
+BOOST_AUTO_TEST_CASE(a_match_that_begins_too_early_is_an_error) {
+  const Tokenizer early = with_pattern(R"((?<=\Ka))"), usual = with_pattern(R"(b\Ka)");
+  refused([&] { early.encode("xabab"); }, "has a match that begins too early, before 'bab'");
+  BOOST_CHECK_EQUAL(usual.encode("xaba").size(), 2u);
+  const nlohmann::json step{{"type", "Replace"}, {"pattern", {{"Regex", R"((?<=\Ka))"}}}, {"content", ""}};
+  const nlohmann::json model{{"type", "WordLevel"}, {"vocab", {{"a", 0U}}}};
+  const Tokenizer replacing = read_tokenizer_json({{"normalizer", step}, {"model", model}}, "x");
+  refused([&] { replacing.encode("xabab"); }, "has a match that begins too early, before 'bab'");
+}
+
 BOOST_AUTO_TEST_CASE(the_number_of_patterns_is_limited) {
   Tokenizer tokenizer = with_pattern("a");
   for (int i = 1; i < 64; ++i) tokenizer.add_pattern("a", "x");
