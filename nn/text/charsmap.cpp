@@ -74,9 +74,9 @@ void Charsmap::append(std::string_view cluster, std::string& made) const {
                  [&](std::string_view character, char32_t) { made += replacement(character).value_or(character); });
 }
 
-std::string Charsmap::apply(std::string_view text) const {
+std::string Charsmap::apply(std::string_view text, std::size_t most) const {
   std::string made;
-  while (!text.empty()) {
+  while (!text.empty() && made.size() <= most) {
     const std::size_t length = grapheme_length(text);
     append(text.substr(0, length), made);
     text.remove_prefix(length);

@@ -23,7 +23,8 @@ class Charsmap {
   // Throws FormatError, "NAME: ...", if the table is not of this form.
   Charsmap(std::string_view table, std::string_view name);
 
-  std::string apply(std::string_view text) const;
+  // What becomes of the text, up to the character with which it has more than `most` bytes.
+  std::string apply(std::string_view text, std::size_t most) const;
 
  private:
   std::optional<std::string_view> replacement(std::string_view text) const;

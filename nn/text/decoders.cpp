@@ -2,6 +2,7 @@
 #include "decoders.h"
 
 #include "../../autograd/core/check.h"
+#include "../../autograd/core/printable.h"
 #include "alphabet.h"
 #include "text_ids.h"
 
@@ -41,6 +42,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kCleaned
 struct Decoding {
   std::string_view text;
   TokenPlace place;
+  std::size_t most;  // bytes of the result
 
   std::string operator()(const DecodeAlphabet&) const { return from_alphabet(text).value_or(std::string(text)); }
   std::string operator()(const DecodeBytes&) const {
@@ -54,6 +56,7 @@ struct Decoding {
     step.pattern.each(text, matcher, [&](std::size_t begin, std::size_t end) {
       made.append(text, done, begin - done).append(step.text);
       done = end;
+      check_size(made);
     });
     return made.append(text, done);
   }
@@ -82,6 +85,11 @@ struct Decoding {
     return replaced(text, step.suffix, place.is_last ? "" : " ");
   }
   std::string operator()(const DecodeSpaced&) const { return (place.is_first ? "" : " ") + std::string(text); }
+
+  void check_size(const std::string& made) const {
+    check<FormatError>(made.size() <= most, "the decoder of the tokenizer makes more than ", most, " bytes of '",
+                       printable(text), "'");
+  }
 };
 
 }  // namespace
@@ -90,10 +98,10 @@ std::string TokenDecoder::apply(std::span<const DecodeStep> steps, std::string_v
   const std::size_t most = 64 * text.size() + (1 << 20);
   std::string made(text);
   for (const DecodeStep& step : steps) {
-    std::string next = std::visit(Decoding{made, place}, step);
+    const Decoding decoding{made, place, most};
+    std::string next = std::visit(decoding, step);
+    decoding.check_size(next);
     made.swap(next);
-    check<FormatError>(made.size() <= most, "the decoder of the tokenizer makes ", made.size(), " bytes of ",
-                       text.size());
   }
   return made;
 }

@@ -120,7 +120,7 @@ struct Normalizing {
     return made;
   }
   std::string operator()(const ToAlphabet&) const { return in_alphabet(text); }
-  std::string operator()(const MapCharacters& n) const { return n.map.apply(text); }
+  std::string operator()(const MapCharacters& n) const { return n.map.apply(text, most); }
 
   void check_size(const std::string& made) const {
     check<FormatError>(made.size() <= most, "the normalizer of the tokenizer makes more than ", most, " bytes of '",

@@ -17,14 +17,6 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kMostNormalizers = 64;
-constexpr std::size_t kMostInserted = 1024;  // of a text that is inserted
-
-std::string inserted(const JsonFields& fields, const json& normalizer, const char* key) {
-  std::string text = fields.text(normalizer, key);
-  if (text.size() > kMostInserted)
-    fields.refuse("'normalizer': '", key, "' has ", text.size(), " bytes, more than ", kMostInserted);
-  return text;
-}
 
 Normalizer read_bert(const JsonFields& fields, const json& n) {
   BertCleaning made;
@@ -48,9 +40,9 @@ Normalizer read_one(const JsonFields& fields, const json& n, const std::string& 
   if (type == "Lowercase") return Lowercase{};
   if (type == "StripAccents") return StripAccents{};
   if (type == "Strip") return Strip{fields.flag_or(n, "strip_left", true), fields.flag_or(n, "strip_right", true)};
-  if (type == "Prepend") return Prepend{inserted(fields, n, "prepend")};
+  if (type == "Prepend") return Prepend{fields.inserted(n, "prepend")};
   if (type == "Replace")
-    return Replace{fields.pattern(fields.part(n, "pattern", json::value_t::object)), inserted(fields, n, "content")};
+    return Replace{fields.pattern(fields.part(n, "pattern", json::value_t::object)), fields.inserted(n, "content")};
   if (type == "Nmt") return NmtSpaces{};
   if (type == "BertNormalizer") return read_bert(fields, n);
   if (type == "ByteLevel") return ToAlphabet{};

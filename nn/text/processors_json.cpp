@@ -132,7 +132,8 @@ class Decoders {
     if (type == "ByteLevel") return DecodeAlphabet{};
     if (type == "ByteFallback") return DecodeBytes{};
     if (type == "Replace")
-      return DecodeReplace{fields_.pattern(fields_.part(step, "pattern", Kind::object)), fields_.text(step, "content")};
+      return DecodeReplace{fields_.pattern(fields_.part(step, "pattern", Kind::object)),
+                           fields_.inserted(step, "content")};
     if (type == "Strip")
       return DecodeStrip{fields_.text(step, "content"), fields_.number(step, "start", 1 << 20),
                          fields_.number(step, "stop", 1 << 20), is_fused_};

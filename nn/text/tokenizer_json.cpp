@@ -167,6 +167,13 @@ const json& JsonFields::part(const json& object, const char* key, Kind kind) con
 
 std::string JsonFields::text(const json& object, const char* key) const { return part(object, key, Kind::string); }
 
+std::string JsonFields::inserted(const json& object, const char* key) const {
+  constexpr std::size_t kMostInserted = 1024;
+  std::string made = text(object, key);
+  if (made.size() > kMostInserted) refuse("'", key, "' has ", made.size(), " bytes, more than ", kMostInserted);
+  return made;
+}
+
 bool JsonFields::flag(const json& object, const char* key) const {
   return part(object, key, Kind::boolean).get<bool>();
 }

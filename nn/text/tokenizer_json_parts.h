@@ -27,6 +27,8 @@ struct JsonFields {
   // Throws FormatError, "NAME: 'key' is missing, or no KIND".
   const Json& part(const Json& object, const char* key, Kind kind) const;
   std::string text(const Json& object, const char* key) const;
+  // One that is put into other texts. Throws FormatError if it has more than 1024 bytes.
+  std::string inserted(const Json& object, const char* key) const;
   bool flag(const Json& object, const char* key) const;
   // The same, or what it means if it is missing or null.
   std::string text_or(const Json& object, const char* key, const char* missing) const;

@@ -270,7 +270,10 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
   refused(changed([](Json d) { d["model"]["type"] = "WordPiece"; }), "'unk_token' is missing, or no string");
   refused(changed([](Json d) { d["model"]["type"] = "Words"; }), "'model': Words is not supported");
   refused(changed([](Json d) { d["pre_tokenizer"]["type"] = "UnicodeScripts"; }), "UnicodeScripts is not supported");
-  refused(changed([](Json d) { d["decoder"] = {{"type", "CTC"}}; }), "'decoder': CTC is not supported");
+  const auto decoder = [&](const nlohmann::json& step) { return changed([=](Json d) { d["decoder"] = step; }); };
+  refused(decoder({{"type", "CTC"}}), "'decoder': CTC is not supported");
+  refused(decoder({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(1025, 'x')}}),
+          "'content' has 1025 bytes, more than 1024");
   const auto split = [&](const std::string& regex, const char* behavior = "Isolated") {
     return changed([=](Json d) {
       d["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", behavior}};
@@ -280,7 +283,7 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
   refused(split("a", "Doubled"), "'pre_tokenizer': 'behavior': Doubled is not supported");
 }
 
-// A normalizer may not make a text without end.
+// Neither a normalizer nor a decoder may make a text without end.
 BOOST_AUTO_TEST_CASE(normalized_texts_are_limited) {
   Random random;
   const Folder folder("tokenizer");
@@ -290,4 +293,7 @@ BOOST_AUTO_TEST_CASE(normalized_texts_are_limited) {
   folder.write("tokenizer.json", document.dump());
   const Tokenizer tokenizer = read_tokenizer_json(folder.path / "tokenizer.json");
   refused([&] { tokenizer.encode("a"); }, "the normalizer of the tokenizer makes more than");
+  document["decoder"] = {{"type", "Sequence"}, {"decoders", {longer, longer, longer, longer}}};
+  folder.write("tokenizer.json", document.dump());
+  refused([&] { read_tokenizer_json(folder.path / "tokenizer.json"); }, "the decoder of the tokenizer makes more than");
 }
