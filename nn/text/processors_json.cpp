@@ -1,6 +1,7 @@
 // Reads the post_processor and the decoder of a tokenizer.json.
 #include "tokenizer_json_parts.h"
 
+#include "../../autograd/core/utf8.h"
 #include "../io/json.h"
 
 #include <utility>
@@ -134,14 +135,20 @@ class Decoders {
     if (type == "Replace")
       return DecodeReplace{fields_.pattern(fields_.part(step, "pattern", Kind::object)),
                            fields_.inserted(step, "content")};
-    if (type == "Strip")
-      return DecodeStrip{fields_.text(step, "content"), fields_.number(step, "start", 1 << 20),
-                         fields_.number(step, "stop", 1 << 20), is_fused_};
+    if (type == "Strip") return read_strip(step);
     if (type == "Metaspace") return read_metaspace(step);
     if (type == "WordPiece")
       return DecodeWordPiece{fields_.text(step, "prefix"), fields_.flag_or(step, "cleanup", true)};
     if (type == "BPEDecoder") return DecodeSuffix{fields_.text_or(step, "suffix", "</w>")};
     fields_.refuse("'decoder': ", printable(type), " is not supported");
+  }
+
+  DecodeStep read_strip(const json& step) const {
+    const std::string character = fields_.text(step, "content");
+    if (character.empty() || character_length(character) != character.size())
+      fields_.refuse("'decoder': Strip: 'content' is no character");
+    return DecodeStrip{character, fields_.number(step, "start", 1 << 20), fields_.number(step, "stop", 1 << 20),
+                       is_fused_};
   }
 
   DecodeStep read_metaspace(const json& step) const {

@@ -274,6 +274,9 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
   refused(decoder({{"type", "CTC"}}), "'decoder': CTC is not supported");
   refused(decoder({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(1025, 'x')}}),
           "'content' has 1025 bytes, more than 1024");
+  for (const char* content : {"", "ab"})
+    refused(decoder({{"type", "Strip"}, {"content", content}, {"start", 1U}, {"stop", 0U}}),
+            "'decoder': Strip: 'content' is no character");
   const auto split = [&](const std::string& regex, const char* behavior = "Isolated") {
     return changed([=](Json d) {
       d["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", behavior}};
