@@ -119,6 +119,13 @@ class ModelReader {
     return bytes;
   }
 
+  // What marks tokens that begin within a word or end it. Texts have it once for each character.
+  std::string affix(const char* key, const char* missing) const {
+    std::string text = fields_.text_or(model_, key, missing);
+    if (text.size() > kMostOfToken) fields_.refuse("'", key, "' has ", text.size(), " bytes, more than ", kMostOfToken);
+    return text;
+  }
+
   // ---- models
 
   // As words are: bytes, or the text itself. None for what is not GPT-2's alphabet, which no word contains.
@@ -138,8 +145,8 @@ class ModelReader {
     if (is_token("unk_token")) made.unknown = token_of("unk_token");  // else what has no token is left out
     made.fuses_unknown = fields_.flag_or(model_, "fuse_unk", false);
     made.fallback = read_fallback();
-    made.prefix = fields_.text_or(model_, "continuing_subword_prefix", "");
-    made.suffix = fields_.text_or(model_, "end_of_word_suffix", "");
+    made.prefix = affix("continuing_subword_prefix", "");
+    made.suffix = affix("end_of_word_suffix", "");
     made.takes_words = fields_.flag_or(model_, "ignore_merges", false);
     for (std::size_t id = 0; id < texts_.size(); ++id) {
       const bool is_looked_for = is_taken_[id] && !special_.contains(texts_[id]);
@@ -193,7 +200,7 @@ class ModelReader {
 
   WordPiece read_word_piece() const {
     WordPiece made;
-    const std::string prefix = fields_.text_or(model_, "continuing_subword_prefix", "##");
+    const std::string prefix = affix("continuing_subword_prefix", "##");
     const auto unknown = token_of("unk_token");
     if (!unknown) fields_.refuse("'unk_token' is missing, or no string");
     made.unknown = *unknown;

@@ -261,6 +261,11 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
   refused(normalizer({{"type", "Prepend"}, {"prepend", std::string(1025, 'x')}}), "has 1025 bytes, more than 1024");
   refused(normalizer({{"type", "Sequence"}, {"normalizers", nlohmann::json(65, {{"type", "Nmt"}})}}), "more than 64");
   refused(changed([](Json d) { d["model"]["dropout"] = 0.1; }), "'dropout': 0.1 is not supported");
+  for (const std::string key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    BOOST_CHECK_NO_THROW(changed([=](Json d) { d["model"][key] = std::string(1024, 'x'); })());
+    refused(changed([=](Json d) { d["model"][key] = std::string(1025, 'x'); }),
+            key + "' has 1025 bytes, more than 1024");
+  }
   refused(changed([](Json d) { d["model"]["type"] = "Unigram"; }), "'vocab' is missing, or no array");
   refused(changed([](Json d) {
             const nlohmann::json pair = nlohmann::json::array({std::string(1025, 'x'), -1.0});
