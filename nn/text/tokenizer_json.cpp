@@ -195,8 +195,12 @@ std::size_t JsonFields::number(const json& object, const char* key, std::size_t 
 }
 
 Pattern JsonFields::pattern(const json& object) const {
+  constexpr std::size_t kMostOfPatterns = 1 << 16;
   const bool is_text = object.is_object() && object.contains("String");
-  return {is_text ? quoted_pattern(text(object, "String")) : text(object, "Regex"), name};
+  const std::string made = is_text ? quoted_pattern(text(object, "String")) : text(object, "Regex");
+  pattern_bytes += made.size();
+  if (pattern_bytes > kMostOfPatterns) refuse("the patterns have more than ", kMostOfPatterns, " bytes");
+  return {made, name};
 }
 
 Tokenizer read_tokenizer_json(const std::filesystem::path& file) {

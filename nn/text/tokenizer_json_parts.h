@@ -20,6 +20,7 @@ inline namespace SEPPO_ABI {
 // Values of JSON objects, in a file that errors name.
 struct JsonFields {
   std::string name;
+  mutable std::size_t pattern_bytes = 0;  // of patterns that were read
 
   using Json = nlohmann::json;
   using Kind = Json::value_t;
@@ -35,7 +36,8 @@ struct JsonFields {
   bool flag_or(const Json& object, const char* key, bool missing) const;
   // A number that is not negative. Throws FormatError if it is larger than `most`.
   std::size_t number(const Json& object, const char* key, std::size_t most) const;
-  // {"String": ...} or {"Regex": ...}
+  // {"String": ...} or {"Regex": ...}. Throws FormatError if all that were read have more than 64 KiB, since patterns
+  // take much more memory than their texts.
   Pattern pattern(const Json& object) const;
 
   template <class... Parts>

@@ -291,6 +291,21 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused) {
   refused(split("a", "Doubled"), "'pre_tokenizer': 'behavior': Doubled is not supported");
 }
 
+// Patterns are limited together, wherever they are: 16 KiB each, 64 KiB in all.
+BOOST_AUTO_TEST_CASE(patterns_are_limited_together) {
+  Random random;
+  nlohmann::json document = random_bpe(random, 20).document();
+  const nlohmann::json pattern{{"Regex", std::string(16'384, 'a')}};
+  const nlohmann::json replace{{"type", "Replace"}, {"pattern", pattern}, {"content", ""}};
+  const nlohmann::json split{{"type", "Split"}, {"pattern", pattern}, {"behavior", "Isolated"}, {"invert", false}};
+  document["normalizer"] = {{"type", "Sequence"}, {"normalizers", {replace, replace}}};
+  document["pre_tokenizer"] = split;
+  document["decoder"] = replace;
+  BOOST_CHECK_NO_THROW(read_tokenizer_json(document, "x"));
+  document["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {split, split}}};
+  refused([&] { read_tokenizer_json(document, "x"); }, "x: the patterns have more than 65536 bytes");
+}
+
 // Neither a normalizer nor a decoder may make a text without end.
 BOOST_AUTO_TEST_CASE(normalized_texts_are_limited) {
   Random random;
