@@ -51,8 +51,8 @@ Parameters::~Parameters() {
 
 Parameters& Parameters::operator=(Parameters&& other) noexcept {
   const auto all = [](Parameters& p) {
-    return std::tie(p.seed_, p.most_, p.entries_, p.trained_runs_, p.values_, p.gradients_, p.size_, p.capacity_,
-                    p.constants_size_, p.constant_values_, p.constants_);
+    return std::tie(p.seed_, p.most_, p.entries_, p.by_name_, p.trained_runs_, p.values_, p.gradients_, p.size_,
+                    p.capacity_, p.constants_size_, p.constant_values_, p.constants_);
   };
   auto own = all(*this);
   auto others = all(other);
@@ -102,9 +102,11 @@ Tensor Parameters::add(std::string name, const Shape& shape, const Init& init, b
                                              .tensor = {}});
   size_ = end;
   try {
+    by_name_.emplace(entry.name, &entry);
     initialise(entry, init);
   } catch (...) {
     if (entry.tensor.defined()) release_leaf(entry.tensor.node());
+    by_name_.erase(entry.name);
     entries_.pop_back();
     std::fill(values_.as<real>() + offset, values_.as<real>() + end, real{0});
     size_ = offset;
@@ -174,8 +176,8 @@ void Parameters::freeze(std::string_view prefix, bool frozen) {
 }
 
 const Parameters::Entry* Parameters::find(std::string_view name) const {
-  const auto found = std::ranges::find(entries_, name, &Entry::name);
-  return found == entries_.end() ? nullptr : &*found;
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second;
 }
 
 std::size_t Parameters::count() const {

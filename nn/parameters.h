@@ -22,6 +22,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace seppo {
@@ -153,6 +154,7 @@ class Parameters {
   std::uint64_t seed_;
   std::size_t most_;
   std::deque<Entry> entries_;
+  std::unordered_map<std::string_view, const Entry*> by_name_;
   Memory values_, gradients_;
   std::size_t size_ = 0, capacity_ = 0;
   const char* fixed_when_ = nullptr;  // set by Fixed

@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 #include <climits>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -199,4 +200,16 @@ BOOST_AUTO_TEST_CASE(damage_is_noticed) {
   for (const bool strict : {true, false}) BOOST_CHECK(has(c.loading({.strict = strict}), "truncated"));
   c.path += "-that-is-missing";
   BOOST_CHECK_THROW(load_weights(c.path, c.parameters), FileError);
+}
+
+// A small file may have a model of very many tensors.
+BOOST_AUTO_TEST_CASE(many_parameters_take_no_longer_than_others) {
+  const auto seconds_of = [](int count) {
+    const auto begin = std::clock();
+    Parameters parameters(1);
+    for (int i = 0; i < count; ++i) parameters.root().parameter(std::to_string(i), {1}, init_zeros());
+    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  };
+  const double usual = seconds_of(10'000);
+  BOOST_CHECK_LT(seconds_of(40'000), 0.1 + 8 * usual);
 }
