@@ -148,6 +148,14 @@ BOOST_AUTO_TEST_CASE(what_python_does_not_do_is_refused) {
   refused("{{ 'a\xff' | lower }}", "'lower' of ");  // without tables of Unicode, of letters beyond ASCII
 }
 
+// Names that are texts of the template may have any bytes.
+BOOST_AUTO_TEST_CASE(messages_are_safe_on_a_terminal) {
+  refused("{{ x['\\x1b[2J\\nb'] }}", "t.jinja:1: '\\x1b[2J\\x0ab' of a value that is not defined");
+  refused("{{ messages | map('\\x1b[2J') | list }}", "the filter '\\x1b[2J' is not supported");
+  refused("{{ messages | map(attribute='\\n.') | list }}", "the attribute '\\x0a.' is not supported");
+  refused("{{ messages | select('\\x1b[2J') | list }}", "the test '\\x1b[2J' is not supported");
+}
+
 BOOST_AUTO_TEST_CASE(numbers_are_not_too_large) {
   refused("{{ 1" + std::string(400, '0') + ".0 }}", "is too large");
   refused("{{ '1e300' | int }}", "'int' of a number beyond 9e+18");

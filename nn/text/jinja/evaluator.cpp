@@ -6,6 +6,7 @@
 #include "texts.h"
 
 #include "../../../autograd/core/check.h"
+#include "../../../autograd/core/printable.h"
 
 #include <algorithm>
 
@@ -29,7 +30,7 @@ std::size_t own_bytes(const Value& value) {
 std::size_t bytes_of_characters(const Value& text) { return text.as_text().size() * sizeof(Value); }
 
 void check_defined(const Value& of, const std::string& part) {
-  check<ArgumentError>(!of.is_undefined(), "'", part, "' of a value that is not defined");
+  check<ArgumentError>(!of.is_undefined(), "'", printable(part), "' of a value that is not defined");
 }
 
 Value attribute(const Value& of, const std::string& name) {

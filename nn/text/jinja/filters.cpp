@@ -5,6 +5,7 @@
 #include "written.h"
 
 #include "../../../autograd/core/check.h"
+#include "../../../autograd/core/printable.h"
 
 #include <algorithm>
 #include <charconv>
@@ -98,7 +99,7 @@ Value reversed(const Value& value) {
 }
 
 Value field_of(const Value& value, const std::string& name) {
-  check<ArgumentError>(name.find('.') == name.npos, "the attribute '", name, "' is not supported");
+  check<ArgumentError>(name.find('.') == name.npos, "the attribute '", printable(name), "' is not supported");
   const Value* const found = value.is_dict() || value.is_namespace() ? value.field(name) : nullptr;
   return found ? *found : Value{};
 }
@@ -242,7 +243,7 @@ Value filter(const std::string& name, const Value& value, const Arguments& argum
   if (const auto found = filters_of_items().find(name); found != filters_of_items().end())
     return found->second(value, arguments);
   const auto found = filters().find(name);
-  check<ArgumentError>(found != filters().end(), "the filter '", name, "' is not supported");
+  check<ArgumentError>(found != filters().end(), "the filter '", printable(name), "' is not supported");
   return found->second.run(value, bound(name, arguments, found->second.parameters, found->second.required));
 }
 

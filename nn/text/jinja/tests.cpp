@@ -3,6 +3,7 @@
 #include "calls.h"
 
 #include "../../../autograd/core/check.h"
+#include "../../../autograd/core/printable.h"
 
 #include <functional>
 #include <map>
@@ -50,7 +51,7 @@ bool is_test(std::string_view name) { return tests().contains(name); }
 
 bool test(const std::string& name, const Value& value, const Arguments& arguments) {
   const auto found = tests().find(name);
-  check<ArgumentError>(found != tests().end(), "the test '", name, "' is not supported");
+  check<ArgumentError>(found != tests().end(), "the test '", printable(name), "' is not supported");
   const std::size_t count = arguments.values.size();
   const std::size_t operands = found->second.operands;
   check<ArgumentError>(count == operands && arguments.named.empty(), "the test '", name, "' has ", operands,
