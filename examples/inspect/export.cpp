@@ -6,6 +6,7 @@
 #include "inspect/front_door.h"
 
 #include <seppo/autograd/core/printable.h>
+#include <seppo/models/hugging_face/config_keys.h>
 #include <seppo/nn/io/json.h>
 #include <seppo/nn/io/model_file.h>
 #include <seppo/nn/io/text_file.h>
@@ -34,7 +35,7 @@ std::string program_of(const fs::path& model) {
     const fs::path config = model / "config.json";
     if (!fs::exists(config))
       throw examples::UsageError(fmt::format("there is no model in '{}'", seppo::printable_path(model)));
-    return program_in(seppo::parse_json(seppo::read_text(config), std::string(seppo::printable_path(config))));
+    return program_in(seppo::parse_python_json(seppo::read_text(config), std::string(seppo::printable_path(config))));
   }
   examples::check_input("", model);
   if (model.extension() == ".gguf") return "llm";
