@@ -189,7 +189,10 @@ struct TextTraining {
   }
 
   void save(const std::filesystem::path& out) const {
-    adapters ? save_adapters(out / "adapter") : remove_adapters(out / "adapter");
+    if (adapters)
+      save_adapters(out / "adapter");
+    else
+      remove_adapters(out / "adapter");
     const seppo::ValuesOf values = adapters ? adapters->merged() : nullptr;
     const seppo::WeightType type = stored_as(written.dtype, folder->type);
     write_folder(out / "hf", folder->config, *folder->parameters, folder->texts, values, type);

@@ -2,6 +2,7 @@
 // standard input is a source of token ids; prints its translation by beam search, after its log-probability.
 //
 //   marian opus-mt-en-de < ids      a folder with config.json and model.safetensors; without one, a small model is made
+#include <seppo/autograd/core/printable.h>
 #include <seppo/models/decoding/beam.h>
 #include <seppo/models/hugging_face/config_keys.h>
 #include <seppo/models/hugging_face/generation_config.h>
@@ -42,15 +43,15 @@ Config config_of(const path& folder) {
   for (const char* off : {"add_bias_logits", "add_final_layer_norm", "normalize_before", "normalize_embedding"})
     keys.one_of(off, json::array({false}));
   const int vocabulary = keys.integer("vocab_size"), width = keys.integer("encoder_ffn_dim");
-  const int heads = keys.integer("encoder_attention_heads");
+  const int heads = keys.integer("encoder_attention_heads"), end = keys.integer("eos_token_id");
   for (const auto& [key, size] :
        {std::pair("decoder_vocab_size", vocabulary), {"decoder_attention_heads", heads}, {"decoder_ffn_dim", width}})
     keys.one_of(key, json::array({size}));
   const std::string activation = keys.one_of("activation_function", json::array({"gelu", "swish", "relu"}));
   // About training and generation, and what follows from the others.
   for (const char* key : {"bos_token_id", "classif_dropout", "classifier_dropout", "decoder_layerdrop", "dropout",
-                          "encoder_layerdrop", "eos_token_id", "extra_pos_embeddings",
-                          "force_bos_token_to_be_generated", "init_std", "is_encoder_decoder", "num_hidden_layers"})
+                          "encoder_layerdrop", "extra_pos_embeddings", "force_bos_token_to_be_generated", "init_std",
+                          "is_encoder_decoder", "num_hidden_layers"})
     keys.find(key);
   const TransformerConfig c{.src_vocabulary = vocabulary,
                             .tgt_vocabulary = vocabulary,
@@ -64,7 +65,6 @@ Config config_of(const path& folder) {
                             .max_length = keys.integer("max_position_embeddings"),
                             .scale_embeddings = keys.flag("scale_embedding", false)};
   keys.check_others();
-  const int end = keys.integer("eos_token_id");
   const ScoreHook hook = generation_config_of(folder, vocabulary).hook({end}, /*prompt=*/1);
   return {c, keys.integer("decoder_start_token_id"), {.eos = end, .max_length = c.max_length - 1, .hook = hook}};
 }
@@ -90,9 +90,9 @@ void print_translations(const path& folder, std::istream& lines) {
   load_weights(files, parameters, marian_weights());
   const Inference inference;
   for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line + ' ');  // a number that is none does not end with the line
+    std::istringstream words(line + ' ');  // so that a last word that is no number fails before the end
     const std::vector<int> source{std::istream_iterator<int>(words), {}};
-    check<FormatError>(words.eof(), "expected token ids, got: ", line);
+    check<FormatError>(words.eof(), "expected token ids, got: ", printable(line));
     print_translation(marian, config, source);
   }
 }
@@ -100,8 +100,7 @@ void print_translations(const path& folder, std::istream& lines) {
 void write_small_model(const path& folder) {
   std::filesystem::create_directory(folder);
   std::ofstream(folder / "config.json") << R"({"model_type": "marian", "vocab_size": 50, "d_model": 16,
-    "activation_function": "swish", "encoder_attention_heads": 2, "encoder_ffn_dim": 32, "encoder_layers": 2,
-    "decoder_layers": 2,
+    "encoder_attention_heads": 2, "encoder_ffn_dim": 32, "encoder_layers": 2, "decoder_layers": 2,
     "max_position_embeddings": 32, "scale_embedding": true, "decoder_start_token_id": 49, "eos_token_id": 0})";
   Parameters parameters(/*seed=*/1);
   const Marian marian(parameters.root(), config_of(folder).model);

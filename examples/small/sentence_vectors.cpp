@@ -4,6 +4,7 @@
 //   sentence_vectors all-MiniLM-L6-v2 < ids      a folder with config.json and model.safetensors
 //
 // Without arguments it writes a small model there, and reads that.
+#include <seppo/autograd/core/printable.h>
 #include <seppo/models/bert.h>
 #include <seppo/models/hugging_face/config_keys.h>
 #include <seppo/nn/io/foreign_weights.h>
@@ -58,10 +59,10 @@ void check_pooling(const path& folder) {
 Ragged read_texts(std::istream& lines) {
   Ragged texts;
   for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line + ' ');  // a number that is none does not end with the line
+    std::istringstream words(line + ' ');  // so that a last word that is no number fails before the end
     std::vector<int> ids;
     for (int id; words >> id;) ids.push_back(id);
-    check<FormatError>(words.eof(), "expected token ids, got: ", line);
+    check<FormatError>(words.eof(), "expected token ids, got: ", printable(line));
     texts.add(ids);
   }
   return texts;

@@ -63,7 +63,7 @@ class Queue {
 
 // The tokens of a line; none if it is refused. What a client sends is checked here, before it shares a batch.
 Tokens read_tokens(const std::string& line) {
-  std::istringstream words(line + ' ');  // a number that is none does not end with the line
+  std::istringstream words(line + ' ');  // so that a last word that is no number fails before the end
   Tokens tokens;
   for (int token = 0; words >> token;) {
     if (token < 0 || token >= kVocabulary) return {};

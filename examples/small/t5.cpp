@@ -4,6 +4,7 @@
 //   t5 flan-t5-small < ids      a folder with config.json and model.safetensors
 //
 // Without arguments it writes a small model, and reads that.
+#include <seppo/autograd/core/printable.h>
 #include <seppo/models/hugging_face/config_keys.h>
 #include <seppo/models/t5.h>
 #include <seppo/nn/io/foreign_weights.h>
@@ -85,10 +86,10 @@ void print_targets(const path& folder, std::istream& lines) {
 
   const Inference inference;
   for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line + ' ');  // a number that is none does not end with the line
+    std::istringstream words(line + ' ');  // so that a last word that is no number fails before the end
     std::vector<int> source;
     for (int id; words >> id;) source.push_back(id);
-    check<FormatError>(words.eof(), "expected token ids, got: ", line);
+    check<FormatError>(words.eof(), "expected token ids, got: ", printable(line));
     print_target(t5, source);
   }
 }
