@@ -10,7 +10,9 @@
 #include "run_state.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <sstream>
+#include <utility>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -42,14 +44,17 @@ std::string MetricsLog::read_until(const std::filesystem::path& file, std::int64
   std::string kept;
   std::istringstream lines(content_of(file));
   for (std::string text; std::getline(lines, text);) {
+    json line;
     try {
-      json line = parse_json(text, name_);
-      if (line.at("step").get<std::int64_t>() > step) continue;
-      kept += text + "\n";
-      earlier_.push_back(std::move(line));
-    } catch (const std::exception&) {  // a line that was only partly written when the run was killed
+      line = parse_json(text, name_);
+    } catch (const FormatError&) {  // a line that was only partly written when the run was killed
       continue;
     }
+    const json at = line.is_object() ? line.value("step", json()) : json();
+    const bool is_earlier = at.is_number_unsigned() && at.get<std::uint64_t>() <= static_cast<std::uint64_t>(step);
+    if (!is_earlier) continue;
+    kept += text + "\n";
+    earlier_.push_back(std::move(line));
   }
   return kept;
 }

@@ -111,10 +111,12 @@ BOOST_AUTO_TEST_CASE(seconds_go_on_where_a_run_stopped) {
     if (line.contains("seconds")) line["seconds"] = 1000 * line["step"].get<double>();
     changed += line.dump() + "\n";
   }
+  changed += "{\"step\": 1e300}\n{\"step\": \"1\"}\n{}\n[1]\n{\"step";  // no lines of a run
   folder.write("run/metrics.jsonl", changed);
   BOOST_CHECK_GT(train(folder.path / "run", true).result.seconds, 3000);
   int timed = 0;
   for (const test::Json& line : test::json_lines(metrics)) {
+    BOOST_CHECK_LE(line["step"].number(), 6);
     if (!line.contains("seconds")) continue;
     BOOST_CHECK_GE(line["seconds"].number(), 1000 * std::min(line["step"].number(), 3.0));
     ++timed;
