@@ -158,8 +158,8 @@ requires std::is_enum_v<E> E option_in(const Arguments& arguments, const std::st
   return found == names.end() ? fallback : static_cast<E>(found - names.begin());
 }
 
-// Calls f with each of the texts or, if there are none, with each line of standard input. A blank line there gives a
-// blank line, and errors name the line.
+// Calls f with each of the texts or, if there are none, with each line of standard input, of at most 1 MiB. A blank
+// line there gives a blank line, and errors name the line.
 void for_each_text(const Arguments& texts, const std::function<void(const std::string& text)>& f);
 
 // A program made of sub-commands.

@@ -15,8 +15,9 @@ namespace examples {
 void for_each_text(const Arguments& texts, const std::function<void(const std::string&)>& f) {
   for (const std::string& text : texts) f(text);
   if (!texts.empty()) return;
+  constexpr std::size_t kLongest = std::size_t{1} << 20;
   int number = 0;
-  seppo::TextReader().for_each_line([&](std::string_view line) {
+  const auto process = [&](std::string_view line) {
     ++number;
     if (split_blanks(line).empty()) {
       std::cout << std::endl;
@@ -29,7 +30,8 @@ void for_each_text(const Arguments& texts, const std::function<void(const std::s
     } catch (const seppo::Error& e) {
       throw seppo::FormatError(fmt::format("standard input:{}: {}", number, e.what()));
     }
-  });
+  };
+  seppo::TextReader().for_each_line(process, kLongest);
 }
 
 }  // namespace examples

@@ -307,7 +307,8 @@ BOOST_AUTO_TEST_CASE(lines_of_standard_input) {
   for (const auto& [line, part] : std::vector<std::pair<std::string, std::string>>{
            {std::string("a\0", 2), "standard input:2:2: byte 0x00 is not text"},
            {"b\xff", "standard input:2:2: byte 0xff is not UTF-8"},
-           {"a a a a a a a a a a", "at most"}})
+           {"a a a a a a a a a a", "at most"},
+           {std::string((1 << 20) + 1, 'a'), "standard input:2: is longer than 1048576 bytes"}})
     refused({"translate", "predict", "--model", "t"}, "a\n" + line + "\n", part);
   for (const char* line : {"٣ + 1", "１ + 1", "1 − 2", "1 0 + 1", "1 + +2", "1 +", "+", "1 + 2 + 3", "1 +\xcc\x81 2",
                            "99999999999999999999 + 1", "100 + 1", "50 - 1", "x", "BOS EOS",
