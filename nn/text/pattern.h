@@ -17,8 +17,9 @@ namespace seppo {
 inline namespace SEPPO_ABI {
 
 // What matching has left for one text, in steps back that Oniguruma takes: for each byte a few, which are not counted,
-// and a reserve that grows with the text. So steps are in proportion to the length, whatever the patterns, or the text
-// is refused.
+// and a reserve that grows with the text. So steps back are in proportion to the length, whatever the patterns, or the
+// text is refused. Steps forward are not counted: where a possessive or atomic group goes to the end of the text from
+// each place, and then fails, they grow with the square of the length.
 class Matcher {
  public:
   explicit Matcher(std::size_t bytes);
