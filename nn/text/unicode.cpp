@@ -3,14 +3,14 @@
 
 #include "characters.h"
 
-#include <memory>
 #include <stdexcept>
 
 #ifdef SEPPO_UTF8PROC
 #include <utf8proc.h>
 
-#include <cstdlib>
-#include <new>
+#include <algorithm>
+#include <array>
+#include <vector>
 #endif
 
 namespace seppo {
@@ -27,6 +27,17 @@ utf8proc_option_t options_of(NormalForm form) {
   return static_cast<utf8proc_option_t>(is_compatible ? options | UTF8PROC_COMPAT : options);
 }
 
+// Sorts each run of marks by their classes, as Unicode has them. utf8proc_map() takes quadratic time for a long run.
+void order_marks(std::vector<utf8proc_int32_t>& codes) {
+  const auto class_of = [](utf8proc_int32_t code) { return utf8proc_get_property(code)->combining_class; };
+  const auto is_starter = [&](utf8proc_int32_t code) { return class_of(code) == 0; };
+  for (auto end = codes.begin(); end != codes.end();) {
+    const auto begin = std::find_if_not(end, codes.end(), is_starter);
+    end = std::find_if(begin, codes.end(), is_starter);
+    std::ranges::stable_sort(begin, end, {}, class_of);
+  }
+}
+
 utf8proc_category_t category_of(char32_t code) { return utf8proc_category(static_cast<utf8proc_int32_t>(code)); }
 
 }  // namespace
@@ -35,13 +46,20 @@ bool has_unicode_tables() { return true; }
 
 std::string normal_form(std::string_view text, NormalForm form) {
   if (is_ascii(text)) return std::string(text);
-  utf8proc_uint8_t* made = nullptr;
-  const auto* const begin = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-  const utf8proc_ssize_t size =
-      utf8proc_map(begin, static_cast<utf8proc_ssize_t>(text.size()), &made, options_of(form));
-  if (size < 0) throw std::bad_alloc();  // the text is valid
-  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owned(made, std::free);
-  return {reinterpret_cast<const char*>(made), static_cast<std::size_t>(size)};
+  const utf8proc_option_t options = options_of(form);
+  std::vector<utf8proc_int32_t> codes;
+  each_character(text, [&](std::string_view, char32_t code) {
+    std::array<utf8proc_int32_t, 32> parts;  // none has more than 18
+    int unused = 0;
+    const utf8proc_ssize_t size =
+        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), parts.data(), std::ssize(parts), options, &unused);
+    codes.insert(codes.end(), parts.begin(), parts.begin() + size);
+  });
+  order_marks(codes);
+  codes.resize(static_cast<std::size_t>(utf8proc_normalize_utf32(codes.data(), std::ssize(codes), options)));
+  std::string made;
+  for (const utf8proc_int32_t code : codes) append_utf8(made, static_cast<char32_t>(code));
+  return made;
 }
 
 std::string lower_case(std::string_view text) {

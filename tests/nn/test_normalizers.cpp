@@ -1,4 +1,4 @@
-// Normalizers on every code point: the classes of characters that the package tokenizers (0.23) has.
+// Normalizers on every code point: the classes of characters that the package tokenizers (0.23) has. Normal forms.
 // needs: libraries: seppo::text
 #include "support/tokenizer_files.h"
 
@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <iostream>
 #include <span>
 #include <string>
 #include <utility>
@@ -83,4 +84,28 @@ BOOST_AUTO_TEST_CASE(tables_of_characters_give_characters) {
   BOOST_CHECK_EQUAL(changed(2, "xa"), "xb");
   for (const std::uint32_t at : {1U, 4U}) BOOST_CHECK_EQUAL(changed(at, "xa"), "xa");
   BOOST_CHECK_EQUAL(changed(0, std::string(1000, 'a')).size(), 102u);  // enough to be refused
+}
+
+// As in figure 6 of Unicode's annex 15; marks of equal classes keep their order.
+BOOST_AUTO_TEST_CASE(normal_forms_order_marks) {
+  if (!has_unicode_tables()) {
+    std::cout << "skipped: utf8proc\n";
+    return;
+  }
+  const std::string text = "\u1E9B\u0323";
+  BOOST_CHECK_EQUAL(normal_form(text, NormalForm::nfc), text);
+  BOOST_CHECK_EQUAL(normal_form(text, NormalForm::nfd), "\u017F\u0323\u0307");
+  BOOST_CHECK_EQUAL(normal_form(text, NormalForm::nfkc), "\u1E69");
+  BOOST_CHECK_EQUAL(normal_form(text, NormalForm::nfkd), "s\u0323\u0307");
+  BOOST_CHECK_EQUAL(normal_form("\u00E1\u0300\u0323b\u0301", NormalForm::nfd), "a\u0323\u0301\u0300b\u0301");
+  // To swap neighbours would take hours.
+  const auto run = [](std::size_t count, const std::string& mark) {
+    std::string marks;
+    for (std::size_t i = 0; i < count; ++i) marks += mark;
+    return marks;
+  };
+  const std::size_t count = 1'000'000;
+  const std::string above = run(count, "\u0301"), below = run(count, "\u0323");
+  BOOST_CHECK(normal_form("a" + above + below, NormalForm::nfd) == "a" + below + above);
+  BOOST_CHECK(normal_form("a" + above + below, NormalForm::nfc) == "\u1EA1" + run(count - 1, "\u0323") + above);
 }
