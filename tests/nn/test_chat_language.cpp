@@ -94,6 +94,9 @@ const std::vector<Case> kCases{
     {"{{ 100000.0 }} {{ 0.0001 }} {{ 0.00001 }} {{ 2.50 }}", "100000.0 0.0001 1e-05 2.5"},
     {"{% for x in [1, 2] %}{% break %}{% else %}never done{% endfor %}|{% for x in [] %}{% else %}empty{% endfor %}",
      "never done|empty"},
+    {"{% for a in [1, 2] %}{% for b in [] %}{% else %}{% continue %}{% endfor %}X{% endfor %}|"
+     "{% for a in [1, 2] %}{{ a }}{% for b in [] %}{% else %}{% break %}{% endfor %}X{% endfor %}",
+     "|1"},
     {"{% macro f(a, b=2) %}[{{ a }},{{ b }}]{% endmacro %}{{ f(1) }}{{ f(b=3, a=missing) }}{{ f(1, missing) }}",
      "[1,2][,3][1,]"},
     {"a {# c #}{%- if true %}b{% endif %}\r\n  {%+ if true +%}\n c{% endif %}", "a b  \n c"},

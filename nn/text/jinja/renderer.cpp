@@ -75,8 +75,7 @@ class Renderer {
       case Kind::condition:
         return run(is_true(value_of(one.expression)) ? one.body : one.otherwise);
       case Kind::loop:
-        run_loop(one);
-        return Flow::on;
+        return run_loop(one);
       case Kind::macro:
         scope_->variables[one.text] = macro(one);
         return Flow::on;
@@ -133,7 +132,8 @@ class Renderer {
     for (std::size_t i = 0; i < names.size(); ++i) scope_->variables[names[i]] = value.as_list()[i];
   }
 
-  void run_loop(const Statement& one) {
+  // Its `else` may end a turn of the loop around it.
+  Flow run_loop(const Statement& one) {
     const List items = kept_items(one);
     bool has_finished = false;  // Jinja's `else` is for loops of which no turn came to its end
     for (std::size_t i = 0; i < items.size(); ++i) {
@@ -146,7 +146,7 @@ class Renderer {
       if (flow == Flow::leave) break;
       has_finished = has_finished || flow == Flow::on;
     }
-    if (!has_finished) run_inner(one.otherwise);
+    return has_finished ? Flow::on : run_inner(one.otherwise);
   }
 
   List kept_items(const Statement& one) {
