@@ -124,6 +124,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_done_is_shown) {
   refused("{{ f(*x) }}", "a value is due");
   refused("{{ varargs }}", "'varargs': is not supported");
   refused("{{ 1 $ 2 }}", "'$' is not supported");
+  refused("{{ '\x1b[31m' $ }}", "t.jinja:1: {{ '\\x1b[31m' $ }}: '$' is not supported");
   refused("{{ '\\N{DASH}' }}", "'\\N' is not supported");
 }
 

@@ -191,7 +191,7 @@ class Cutter {
     if (kind == '#') return;
     Piece piece{is_block ? Piece::Type::block : Piece::Type::output, {}, {}, line};
     piece.text = source_.substr(at_of(inner) - 2, size + 4);
-    piece.tokens = TagLexer(content, where + piece.text.substr(0, 80) + ": ").read();
+    piece.tokens = TagLexer(content, where + printable(piece.text, 120) + ": ").read();
     pieces_.push_back(std::move(piece));
   }
 
