@@ -112,7 +112,8 @@ class TokenizerJsonReader {
     } else {
       made_.decoder.of_tokens.emplace_back(DecodeSpaced{});
     }
-    for (const std::string& text : texts_) made_.pieces.push_back(made_.decoder.of_token(text, {}));
+    for (const std::string& text : texts_)  // of ids without a token, none
+      made_.pieces.push_back(text.empty() ? "" : made_.decoder.of_token(text, {}));
     const bool is_normalized_to_alphabet = std::ranges::any_of(made_.normalizers, is_alphabet);
     const bool writes_bytes = std::ranges::any_of(
         made_.decoder.of_tokens, [](const DecodeStep& step) { return std::holds_alternative<DecodeAlphabet>(step); });

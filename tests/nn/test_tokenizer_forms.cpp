@@ -69,6 +69,17 @@ BOOST_AUTO_TEST_CASE(added_tokens_in_the_alphabet) {
   }
 }
 
+// Ids between those of tokens have no text, also where a space comes before each token.
+BOOST_AUTO_TEST_CASE(ids_without_a_token) {
+  for (const char* decoder : {"null", R"({"type": "WordPiece", "prefix": "##"})"}) {
+    const std::string tokenizer = R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 2}, "merges": []}, "decoder": )" +
+                                  std::string(decoder) + "}";
+    const Tokenizer read = read_tokenizer_json(nlohmann::json::parse(tokenizer), "t");
+    BOOST_CHECK_EQUAL(read.decode(std::vector<int>{0, 1, 2}), "a b");
+    BOOST_CHECK_EQUAL(read.decode(std::vector<int>{1, 2}), "b");
+  }
+}
+
 // Each way to treat what is split at, as Hugging Face's documents describe them.
 BOOST_AUTO_TEST_CASE(behaviours_of_splits) {
   const std::map<std::string, std::vector<int>> expected{{"Removed", {0, 1}},
