@@ -281,3 +281,12 @@ BOOST_AUTO_TEST_CASE(the_anomalous_input_is_named) {
   BOOST_CHECK_MESSAGE(contains(text, "pow: backward made NaN in the gradient of input 1 ") && contains(text, " at [0]"),
                       text);
 }
+
+// So is one behind an input that needs no gradient.
+BOOST_AUTO_TEST_CASE(an_anomaly_behind_a_constant_is_found) {
+  FindAnomaly anomaly;
+  const Observe scope(anomaly);
+  const Tensor base = tensor({2}, {-1, 2}), exponent = variable({2}, {2, 2});
+  const std::string text = message<Error>([&] { tape().backward(sum(pow(base, exponent))); });
+  BOOST_CHECK_MESSAGE(contains(text, "pow: backward made NaN in the gradient of input 1 "), text);
+}

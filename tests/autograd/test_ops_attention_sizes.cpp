@@ -3,6 +3,7 @@
 // what acts on each pair of query and key, against softmax and products: values, and the gradients of all inputs.
 // needs: precision: double; simd: avx2 plain; not_in_valgrind: double
 #include <seppo/autograd/core/random.h>
+#include <seppo/autograd/kernels/kernels.h>
 #include <seppo/autograd/ops.h>
 
 #include <boost/test/unit_test.hpp>
@@ -133,4 +134,28 @@ BOOST_AUTO_TEST_CASE(blocks_of_queries_and_windows) {
   for (const int queries : {256, 257, 513})
     for (const int window : {0, 127, 128, 129, 257}) check({queries, 514, window, true, window % 2 == 0});
   tape().clear();
+}
+
+// The gradient of a bias that all sequences share, each head its own matrix, as T5's: one below, at and one above the
+// terms of a sum, and twice as many.
+BOOST_AUTO_TEST_CASE(heads_of_a_bias_that_many_sequences_share) {
+  constexpr int kHeads = 3, kKeys = 2, kTerms = static_cast<int>(kernels::kMostTerms);
+  for (const int sequences : {kTerms - 1, kTerms, kTerms + 1, 2 * kTerms + 1}) {
+    tape().clear();
+    const auto matrix = [&](int rows, std::uint64_t seed) {
+      return tensor({sequences, rows, kHeads}, normal(at(sequences * rows * kHeads), seed));
+    };
+    const Tensor q = matrix(1, 1), k = matrix(kKeys, 2), v = matrix(kKeys, 3);
+    const std::vector<real> values = normal(at(kHeads * kKeys), 4), cotangent = normal(at(sequences * kHeads), 5);
+    const Tensor shared = variable({1, kHeads, 1, kKeys}, values);
+    tape().backward(attention(q, k, v, kHeads, {.bias = shared}), cotangent);
+    std::vector<real> repeated;
+    for (int s = 0; s < sequences; ++s) repeated.insert(repeated.end(), values.begin(), values.end());
+    const Tensor own = variable({sequences, kHeads, 1, kKeys}, repeated);
+    tape().backward(attention(q, k, v, kHeads, {.bias = own}), cotangent);
+    std::vector<real> expected(values.size());
+    for (std::size_t i = 0; i < repeated.size(); ++i) expected[i % values.size()] += own.grad()[i];
+    const double off = largest_difference(shared.grad(), expected);
+    BOOST_CHECK_MESSAGE(off < 1e-11, sequences << " sequences: off by " << off);
+  }
 }

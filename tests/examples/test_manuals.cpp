@@ -159,6 +159,15 @@ BOOST_AUTO_TEST_CASE(zsh_reads_its_script) {
   }
 }
 
+// Texts of options are between colons and brackets.
+BOOST_AUTO_TEST_CASE(zsh_gets_colons_escaped) {
+  const Folder folder;
+  const std::string script = printed(folder, {"llm", "--completion", "zsh"});
+  BOOST_CHECK(printed(folder, {"llm", "train", "--help-all"}).find("0: d_model") != std::string::npos);
+  BOOST_CHECK(script.find("0\\: d_model") != std::string::npos);
+  BOOST_CHECK(script.find("0: d_model") == std::string::npos);
+}
+
 // Types the line and a tab at a terminal of zsh; what the program is called with.
 BOOST_AUTO_TEST_CASE(zsh_completes_files) {
   if (!is_installed("zsh")) {

@@ -300,3 +300,22 @@ BOOST_AUTO_TEST_CASE(strides_of_scores) {
   for (const int stride : {1, 3, 4})
     BOOST_CHECK_EQUAL(score_windows([&] { return model; }, tokens, 4, stride).tokens, 19);
 }
+
+// Layers with positions of their own, as Gemma 3's that have windows, are not scaled with the others (linear, for
+// longer texts).
+BOOST_AUTO_TEST_CASE(local_positions_are_not_scaled) {
+  const auto scores = [](LayerPositions positions, double factor) {
+    LanguageModelConfig config = small();
+    config.positions = Positions::rotary;
+    config.decoder.local_rope_theta = 100;
+    config.decoder.attentions.assign(2, {.positions = positions});
+    if (factor > 1) config.decoder.rope.scaling = {.kind = RotaryScale::linear, .factor = factor};
+    tape().clear();
+    Parameters parameters(1);
+    const LanguageModel model(parameters.root(), config);
+    const Tensor y = model(kBatch);
+    return std::vector<real>(y.values().begin(), y.values().end());
+  };
+  BOOST_CHECK(scores(LayerPositions::local, 1) == scores(LayerPositions::local, 8));
+  BOOST_CHECK(scores(LayerPositions::common, 1) != scores(LayerPositions::common, 8));
+}

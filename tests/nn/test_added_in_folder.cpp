@@ -56,6 +56,7 @@ BOOST_AUTO_TEST_CASE(names_beside_pieces) {
   folder.write("tokenizer.model", model_bytes());
   folder.write("added_tokens.json", R"({"<|im_end|>": 8, "<|im_start|>": 9})");
   folder.write("special_tokens_map.json", R"({"eos_token": "<|im_end|>"})");
+  folder.write("tokenizer_config.json", R"({"model_max_length": 8})");  // which does not say it
   for (const Tokenizer& tokenizer : {seppo::read_tokenizer(folder.path), written(folder)}) {
     BOOST_CHECK_EQUAL(tokenizer.eos.value_or(-1), 8);
     check_ids(tokenizer, "a<|im_start|>b", {1, kMarkId, a, 9, kMarkId, b});

@@ -241,3 +241,16 @@ BOOST_AUTO_TEST_CASE(json_comes_in_events) {
       BOOST_CHECK_MESSAGE(!m.why.empty() && m.at == place, text << ": " << m.why << " at " << m.at);
     }
 }
+
+// Also what others may do with it.
+BOOST_AUTO_TEST_CASE(a_file_keeps_its_mode) {
+  const Folder folder;
+  const fs::path file = folder.path / "f";
+  for (const unsigned mode : {0644U, 0600U, 0664U, 0755U, 0607U}) {
+    std::ofstream(file) << "1";
+    fs::permissions(file, fs::perms(mode));
+    replace_atomically(file, [](File& made) { made.write("2", 1); });
+    BOOST_CHECK_EQUAL(content_of(file), "2");
+    BOOST_CHECK_EQUAL(static_cast<unsigned>(fs::status(file).permissions()), mode);
+  }
+}

@@ -9,10 +9,33 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <array>
+#include <barrier>
 #include <cmath>
+#include <thread>
 #include <vector>
 
 using namespace seppo;
+
+// Whoever asks for a row has it, though another thread computes it.
+BOOST_AUTO_TEST_CASE(threads_share_a_table_of_positions) {
+  constexpr int kRows = 2000, kColumns = 16;
+  for (int time = 0; time < 50; ++time) {
+    Parameters parameters(1);
+    const PositionalEncoding positions(parameters.root() / "p", Positions::sinusoid, kRows, kColumns);
+    std::barrier start(3);
+    std::array<real, 3> found{};
+    std::vector<std::thread> threads;
+    for (real& one : found)
+      threads.emplace_back([&] {
+        start.arrive_and_wait();
+        positions.ids({0, kRows});
+        one = positions.table.values()[(kRows - 1) * kColumns];
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (const real one : found) BOOST_REQUIRE_CLOSE(double{one}, std::sin(double{kRows - 1}), 0.1);
+  }
+}
 
 BOOST_AUTO_TEST_CASE(positional_encodings) {
   Parameters parameters(1);

@@ -68,9 +68,14 @@ bool is_model(const std::string& name) { return name.ends_with(".bin"); }
 BOOST_AUTO_TEST_CASE(what_is_not_replaced_stays) {
   const Workplace place;
   write_text(place.folder / "more.bin", "of the old one");
+  fs::create_directories(place.folder / "figures");
+  write_text(place.folder / "figures/1.svg", "drawn");
+  fs::create_symlink("figures", place.folder / "link");
   replace_folder(
       place.folder, [](const fs::path& made) { write_text(made / "model.bin", "2"); }, is_model);
   BOOST_CHECK_EQUAL(read_text(place.folder / "model.bin"), "2");
+  BOOST_CHECK_EQUAL(read_text(place.folder / "figures/1.svg"), "drawn");
+  BOOST_CHECK_EQUAL(fs::read_symlink(place.folder / "link"), "figures");
   BOOST_CHECK_EQUAL(read_text(place.folder / "notes.txt"), "mine");
   BOOST_CHECK(!fs::exists(place.folder / "more.bin"));
   BOOST_CHECK(!fs::exists(place.root / "old.partial"));

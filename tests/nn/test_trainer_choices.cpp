@@ -133,6 +133,7 @@ BOOST_AUTO_TEST_CASE(a_resumed_training_ends_with_the_same_bytes) {
       void run_to(std::int64_t steps) {
         while (trainer.steps() < steps) {
           if (trainer.steps() == 4) trainer.set_lr(1.0 / 30);
+          if (trainer.steps() == 6) trainer.set_lr(0);
           if (trainer.steps() == 9) trainer.set_lr({});
           trainer.step(rows_from(static_cast<int>(trainer.steps()) * 3, 20), model);
         }

@@ -1,91 +1,21 @@
 // TrainingRun without a program: what it tells, keeps and refuses, and that it resumes to the same bytes from anywhere.
+#include "nn/small_training.h"
 #include "support/json.h"
-#include "support/program.h"
 
-#include <seppo/autograd/ops.h>
-#include <seppo/nn/io/checkpoint.h>
-#include <seppo/nn/modules/linear.h>
 #include <seppo/nn/optim/sgd.h>
 #include <seppo/nn/run/data_digest.h>
-#include <seppo/nn/run/training_run.h>
-#include <seppo/nn/train/evaluate.h>
-#include <seppo/nn/train/metrics.h>
 
 #include <boost/test/unit_test.hpp>
 
 #include <csignal>
-#include <functional>
 #include <limits>
-#include <numeric>
 #include <set>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-using namespace seppo;
+using namespace test::small_training;
 using test::Folder;
-namespace fs = std::filesystem;
-
-namespace {
-
-constexpr int kExamples = 24;
-
-struct Model {
-  Parameters parameters{3};
-  Linear layer{parameters.root() / "layer", 2, 3};
-
-  ShardLoss loss(std::span<const int> some) const {
-    std::vector<real> inputs;
-    std::vector<int> targets;
-    for (const int i : some) {
-      inputs.insert(inputs.end(), {static_cast<real>(i % 5), static_cast<real>(i % 7)});
-      targets.push_back(i % 3);
-    }
-    return classification_loss(layer(tensor({static_cast<int>(some.size()), 2}, inputs)), targets);
-  }
-};
-
-// Six steps in three epochs.
-TrainingConfig config() { return {.epochs = 3, .average = 2, .sampler = {.batch_size = 12}, .trainer = {.lr = 0.1}}; }
-
-TrainingTask task_of(const Model& model) {
-  const auto evaluation = [&model] {
-    std::vector<int> all(kExamples);
-    std::iota(all.begin(), all.end(), 0);
-    return Evaluation{.val_loss = evaluate(all, [&](auto some) { return model.loss(some); }).mean("loss")};
-  };
-  return {.examples = kExamples,
-          .digest = "1234",
-          .loss = [&model](std::span<const int> some) { return model.loss(some); },
-          .evaluate = evaluation,
-          .config = {{"model", {{"width", 2}}}}};
-}
-
-struct Outcome {
-  RunResult result;
-  std::string model, state;  // the files of model and checkpoint
-};
-
-Outcome train(const fs::path& folder, bool resume, int max_steps = 0, RunEvents events = {}) {
-  Model model;
-  TrainingConfig changed = config();
-  changed.max_steps = max_steps;
-  TrainingRun run(model.parameters, changed, task_of(model),
-                  {.folder = folder, .resume = resume, .log_interval = 1, .save_interval = 1});
-  const RunResult result = run.train(std::move(events));
-  const std::string step = std::to_string(result.steps);
-  return {result, test::read(run.folder().model()), test::read(folder / "checkpoints" / (step + ".safetensors"))};
-}
-
-auto says(const std::string& part) {
-  return [=](const std::exception& e) {
-    BOOST_TEST_MESSAGE(e.what());
-    return std::string(e.what()).find(part) != std::string::npos;
-  };
-}
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(resumed_anywhere_to_the_same_bytes) {
   const Folder folder("training-run");
@@ -309,81 +239,6 @@ BOOST_AUTO_TEST_CASE(a_measure_that_is_not_utf8_is_written) {
   task.evaluate = [] { return Evaluation{.val_loss = 1, .measures = {{"val_sample", "a\xc3"}}}; };
   TrainingRun(model.parameters, config(), task, {.folder = folder.path, .log_interval = 1}).train();
   BOOST_CHECK_EQUAL(test::json_lines(folder.path / "metrics.jsonl").back()["val_sample"].text(), "a\xef\xbf\xbd");
-}
-
-BOOST_AUTO_TEST_CASE(evaluations_have_scores) {
-  const Evaluation evaluation{.val_loss = 2, .measures = {{"val_exact", 0.5}, {"val_bleu", nullptr}, {"val_at", {1}}}};
-  BOOST_CHECK_EQUAL(best_by("loss", evaluation, 7).score, -2);
-  BOOST_CHECK_EQUAL(best_by("last", evaluation, 7).score, 7);
-  BOOST_CHECK_EQUAL(best_by("exact", evaluation, 7).score, 0.5);
-  BOOST_CHECK_EQUAL(best_by("bleu", evaluation, 7).score, 0);
-  for (const char* missing : {"at", "none"})
-    BOOST_CHECK_EXCEPTION(best_by(missing, evaluation, 7), ArgumentError, says("the evaluation has no number 'val_"));
-  const Best best{.step = 1, .score = 0.5, .loss = 2};
-  BOOST_CHECK(!best.is_above(best));
-  BOOST_CHECK((Best{.step = 2, .score = 0.5, .loss = 1}.is_above(best)));
-  BOOST_CHECK(!(Best{.step = 2, .score = 0.4, .loss = 1}.is_above(best)));
-  BOOST_CHECK(best.is_above({}));
-}
-
-// Of equal evaluations; of equal scores, that of the lower loss. So it is for the final parameters and for a mean too.
-BOOST_AUTO_TEST_CASE(of_equal_models_the_first_is_kept) {
-  for (const int max_steps : {0, 5})
-    for (const int average : {1, 2})
-      for (const double rise : {0.0, 1.0}) {
-        const Folder folder("training-run");
-        Model model, kept;
-        std::vector<real> first;
-        int evaluations = 0;
-        TrainingTask task = task_of(model);
-        task.evaluate = [&] {
-          const std::span<const real> values = model.parameters.values();
-          if (evaluations == 0) first.assign(values.begin(), values.end());
-          return Evaluation{.val_loss = 1 + rise * evaluations++, .measures = {{"val_exact", 0.5}}};
-        };
-        TrainingConfig changed = config();
-        changed.max_steps = max_steps;
-        changed.average = average;
-        changed.best = "exact";
-        TrainingRun run(model.parameters, changed, task, {.folder = folder.path});
-        run.train();
-        BOOST_CHECK_EQUAL(evaluations, 4 + (average > 1));  // the kept one is measured again
-        load_checkpoint(run.folder().model(), kept.parameters);
-        BOOST_CHECK(std::ranges::equal(kept.parameters.values(), first));
-      }
-}
-
-// The model that a run to `max_steps`, or to the end from where it was, has kept.
-std::string kept_model(const fs::path& folder, int max_steps, const std::string& best,
-                       std::function<Evaluation()> evaluate) {
-  Model model;
-  TrainingTask task = task_of(model);
-  task.evaluate = std::move(evaluate);
-  TrainingConfig changed = config();
-  changed.max_steps = max_steps;
-  changed.best = best;
-  TrainingRun run(model.parameters, changed, task, {.folder = folder, .resume = max_steps == 0});
-  run.train();
-  return test::read(run.folder().model());
-}
-
-// A run that is killed behind a checkpoint and before its best model writes that model when it goes on.
-BOOST_AUTO_TEST_CASE(a_best_model_that_was_not_written_is_made_up_for) {
-  const Folder folder("training-run");
-  const auto first = kept_model(folder.path, 2, "loss", [] { return Evaluation{.val_loss = 1}; });
-  fs::remove(folder.path / "model.safetensors");
-  const auto worse = [] { return Evaluation{.val_loss = 2}; };
-  BOOST_CHECK(kept_model(folder.path, 0, "loss", worse) == first);
-}
-
-// Of equal scores the lower loss decides, also if the other model was evaluated before the run was resumed.
-BOOST_AUTO_TEST_CASE(a_tie_is_decided_after_a_resumption) {
-  const Folder folder("training-run");
-  const auto with_loss = [](double loss) {
-    return [=] { return Evaluation{.val_loss = loss, .measures = {{"val_exact", 0.5}}}; };
-  };
-  const auto first = kept_model(folder.path, 2, "exact", with_loss(5));
-  BOOST_CHECK(kept_model(folder.path, 0, "exact", with_loss(3)) != first);
 }
 
 // After so many steps, after evaluations, and at the end.
