@@ -6,6 +6,7 @@
 #include "app/words.h"
 #include "translate/score.h"
 
+#include <seppo/nn/io/json.h>
 #include <seppo/nn/io/text_file.h>
 #include <seppo/nn/run/data_digest.h>
 #include <seppo/nn/train/ranks.h>
@@ -28,10 +29,21 @@ std::span<const char* const> enum_names(Preset) {
   return kNames;
 }
 
+// Does a file of options name texts? What is wrong with it is said when it is read for its options.
+bool names_texts(const std::string& config) try {
+  if (!std::filesystem::is_regular_file(config)) return false;
+  const json data = seppo::parse_json(seppo::read_text(config), config).at("data");
+  return data.value("src", "") + data.value("pairs", "") != "";
+} catch (const std::exception&) {
+  return false;
+}
+
 Preset preset_in(const app::Arguments& arguments) {
-  const bool has_files = std::ranges::any_of(arguments, [](const std::string& argument) {
+  const auto names_file = [](const std::string& argument) {
     return argument.starts_with("--src") || argument.starts_with("--pairs");
-  });
+  };
+  const bool has_files =
+      std::ranges::any_of(arguments, names_file) || names_texts(app::option_in(arguments, "config", ""));
   return app::option_in(arguments, "preset", has_files ? Preset::sentences : Preset::numbers);
 }
 
@@ -184,7 +196,7 @@ struct Translate {
     if (!source.tokenizer.has_subwords() && !line.given("share-embeddings")) model.share_embeddings = false;
     if (line.typed("validation") && source.val.are_given())
       throw UsageError("--validation: cannot be used with --val-src or --val-pairs");
-    best_is_given = line.given("best");
+    best_is_given = line.typed("best") || line.typed("resume");  // a file of options has the default, too
   }
 
   // ---- data

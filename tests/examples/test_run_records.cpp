@@ -85,6 +85,20 @@ BOOST_AUTO_TEST_CASE(a_shared_table_is_taken_from_a_file) {
   }
 }
 
+// Texts have the preset for texts, wherever they are named.
+BOOST_AUTO_TEST_CASE(the_preset_is_that_of_the_texts) {
+  const Folder folder;
+  folder.write("t", "a\nb\n");
+  folder.write("options", R"({"data": {"src": "t", "tgt": "t"}})");
+  const auto dumped = [&](const Words& more) {
+    return folder.run(with({"translate", "train", "--dump-config"}, more));
+  };
+  const Result by_words = dumped({"--src", "t", "--tgt", "t"}), by_file = dumped({"--config", "options"});
+  BOOST_CHECK_EQUAL(by_file.out, by_words.out);
+  BOOST_CHECK_NE(by_file.out, dumped({}).out);
+  BOOST_CHECK_EQUAL(by_file.code, 0);
+}
+
 // After a resume, the reported speed is that of this run: its steps divided by its own seconds.
 BOOST_AUTO_TEST_CASE(the_pace_is_that_of_this_run, *boost::unit_test::precondition(test::ends_in_time)) {
   const Folder folder;

@@ -150,6 +150,20 @@ BOOST_AUTO_TEST_CASE(texts_without_blanks_are_scored_by_characters,
                       r.out);
   BOOST_CHECK_NE(r.out.find("BLEU of characters: "), std::string::npos);
   BOOST_CHECK_EQUAL(Json::parse(read(folder.path / "m/config.json"))["training"]["best"], "bleu_characters");
+  // Options that are read from a file are not chosen for these texts.
+  folder.write(
+      "options",
+      folder.run(words("translate train --pairs pairs --val-pairs pairs --dump-config" + kSmallTranslator)).out);
+  const auto best = [&](const std::string& more) {
+    const Result brief = folder.run(
+        words("translate train --config options --max-steps 1 --log-format none --overwrite --out b " + more));
+    BOOST_REQUIRE_MESSAGE(brief.code == 0, brief.err);
+    return Json::parse(read(folder.path / "b/config.json"))["training"]["best"].get<std::string>();
+  };
+  BOOST_CHECK_EQUAL(best(""), "bleu_characters");
+  BOOST_CHECK_EQUAL(best("--best bleu"), "bleu");
+  BOOST_REQUIRE_EQUAL(folder.run(words("translate train --resume b --max-steps 2 --log-format none")).code, 0);
+  BOOST_CHECK_EQUAL(Json::parse(read(folder.path / "b/config.json"))["training"]["best"], "bleu");
   folder.write("blanks", "a b c d\ta b c d\nc d a b\tc d a b\n");
   check_refused(folder,
                 words("translate train --pairs blanks --val-pairs blanks --min-frequency 1 --best bleu_characters "
