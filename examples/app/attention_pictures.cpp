@@ -1,6 +1,7 @@
 // Draws attention weights as shades, in text and in SVG, and writes the weights themselves as .npy.
 #include "app/attention_pictures.h"
 
+#include "app/command_line.h"
 #include "app/paths.h"
 #include "app/printable.h"
 #include "app/words.h"
@@ -214,6 +215,11 @@ std::string attention_svg(const seppo::AttentionMap& map, const AttentionLabels&
                        kMargin + step * kRamp / 10, bottom + 19, kRamp / 10, (step + 0.5) / 10);
   return svg + fmt::format("<text x=\"{}\" y=\"{}\">{:.3f}, the largest weight of these heads</text>\n</svg>\n",
                            kMargin + kRamp + 5, bottom + 29, most);
+}
+
+void AttentionOutput::check_queries(std::size_t count) const {
+  if (count > 1 && !folder.empty())
+    throw UsageError("--attention-out: takes one query, as the pictures of another would replace its own");
 }
 
 void AttentionOutput::prepare() const {

@@ -66,7 +66,8 @@ struct AttentionOutput {
     v("attention", as_text, "show the attention weights of every layer and head");
     v("attention_out", folder, "folder for these weights, as SVG pictures and .npy arrays");
   }
-  void prepare() const;  // throws UsageError, before any work, if the folder cannot be used
+  void check_queries(std::size_t count) const;  // throws UsageError if pictures would replace each other
+  void prepare() const;                         // throws UsageError, before any work, if the folder cannot be used
   bool is_wanted() const { return as_text || !folder.empty(); }
   // Prints every head of every map, and writes MAP.svg and MAP.npy [heads, queries, keys], such as
   // encoder.0.self_attn.svg, into the folder.

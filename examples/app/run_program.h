@@ -253,13 +253,16 @@ int predict(const Arguments& arguments) {
   attention.fields(line);
   line.words(&words);
   if (!line.parse(arguments)) return 0;
-  attention.prepare();
-
   if constexpr (requires { P::is_one_query(words); })
     if (P::is_one_query(words)) words = {joined(words)};
+  attention.check_queries(words.size());
+  attention.prepare();
+
   const auto saved = trained.load<typename P::Model>();
   restore(program, saved.config);
+  std::size_t queries = 0;
   for_each_text(words, [&](const std::string& text) {
+    attention.check_queries(++queries);
     show_answer(about.name, program.answer(saved.model, program.parse(text)), attention);
   });
   return 0;

@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(the_odd_one_is_found, *boost::unit_test::precondition(test:
   BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
   BOOST_CHECK_GT(last_line(r.out)["test_accuracy"].get<double>(), 0.9);
   // The saved model draws the same sets again.
-  const Result p = folder.run({"odd_one", "predict", "20000", "20001", "--attention-out", "maps"}, "");
+  const Result p = folder.run({"odd_one", "predict", "20000", "--attention-out", "maps"}, "");
   BOOST_REQUIRE_MESSAGE(p.code == 0, p.err);
   std::string lines;
   for (int number = 20'000; number < 20'040; ++number) lines += std::to_string(number) + "\n";
@@ -71,6 +71,11 @@ BOOST_AUTO_TEST_CASE(the_odd_one_is_found, *boost::unit_test::precondition(test:
   for (std::size_t at = 0; (at = many.out.find(", right", at)) != std::string::npos; ++at) ++right;
   BOOST_CHECK_GT(right, 32);
   BOOST_CHECK(fs::exists(folder.path / "maps"));
+  // Each set's pictures would replace those of the one before.
+  const std::string one_query = "--attention-out: takes one query";
+  check_refused(folder, {"odd_one", "predict", "20000", "20001", "--attention-out", "others"}, 2, one_query);
+  const Result lines_too = folder.run({"odd_one", "predict", "--attention-out", "maps"}, lines);
+  BOOST_CHECK(lines_too.code == 2 && lines_too.out == p.out && lines_too.err.find(one_query) != std::string::npos);
   for (const char* bad : {"-1", "x", "3.5", "99999999999"})
     check_refused(folder, {"odd_one", "predict", bad}, 1, "set");
   BOOST_CHECK(folder.run({"odd_one", "predict", "1000000000", "0"}).out.starts_with("set 1000000000: element "));
