@@ -215,12 +215,13 @@ int eval(const app::Arguments& arguments) {
 
 int sample_text(const app::Arguments& arguments) {
   app::Trained trained{.program = "charlm"};
-  std::string prompt = "\n";
+  std::string prompt;
   seppo::GenerateOptions options{.max_tokens = 500, .sampling = {.temperature = 0.8}, .stride = 0};
   app::CommandLine line("charlm sample [options]", "Writes text that continues the prompt.");
   trained.fields(line);
   trained.weights_field(line);
-  line("prompt", prompt, "what to continue; by default, the start of a line");
+  line("prompt", prompt,
+       "what to continue; by default, the start of a line or, if the model knows no lines, its first character");
   line("length", options.max_tokens, {0, 1e6}, "characters to write");
   app::add_sampling(line, options.sampling, "character");
   line("stride", options.stride, {0, 1e6},
@@ -231,9 +232,9 @@ int sample_text(const app::Arguments& arguments) {
   const auto saved = trained.load<LanguageModel>();
   const seppo::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
   if (options.stride == 0) options.stride = stride_of(saved.model);
+  if (prompt.empty()) prompt = vocabulary.contains("\n") ? "\n" : vocabulary.token(0);
   seppo::Ragged text;
   text.add(encode(vocabulary, prompt, "--prompt"));
-  if (text.tokens.empty()) throw UsageError("--prompt: is empty");
   if (prompt != "\n") std::cout << app::shown(prompt);
   generate(saved.model, text, options,
            [&](std::size_t, int id) { std::cout << app::shown(vocabulary.token(id)) << std::flush; });

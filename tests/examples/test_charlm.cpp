@@ -237,3 +237,15 @@ BOOST_AUTO_TEST_CASE(eval_leaves_out_what_was_trained_on) {
   BOOST_CHECK_EQUAL(loss({"--train-share", "0.5"}), at_training);
   BOOST_CHECK_NE(loss({"--train-share", "0.9"}), at_training);
 }
+
+// Where a text has no lines, none can begin.
+BOOST_AUTO_TEST_CASE(a_text_without_lines_is_continued) {
+  const Folder folder("charlm");
+  folder.write("text", "b" + std::string(200, 'a') + std::string(40, 'b'));
+  const Words train = words("charlm train --data text --d-model 8 --heads 2 --layers 1 --block 16 --max-steps 1");
+  BOOST_REQUIRE_EQUAL(folder.run(with(train, {"--log-format", "none", "--out", "m"})).code, 0);
+  const Words sample = words("charlm sample --model m --length 5 --temperature 0");
+  const Result r = folder.run(sample);
+  BOOST_CHECK_MESSAGE(r.code == 0 && r.out.size() == 7 && r.out.starts_with("a"), r.err);
+  BOOST_CHECK_EQUAL(r.out, folder.run(with(sample, {"--prompt", "a"})).out);
+}
