@@ -3,6 +3,7 @@
 
 #include "addsub/model.h"
 #include "addsub/trace_words.h"
+#include "app/program.h"
 #include "app/run.h"
 #include "app/steps.h"
 #include "app/words.h"
@@ -229,6 +230,7 @@ class TracedModel {
  private:
   void load() {
     const auto saved = trained_.load<Model>();
+    app::restore_precision(saved.config);
     check_config(config_, saved.model.config);
     model_.emplace(parameters_.root(), without_dropout(saved.model.config));
     std::ranges::copy(saved.parameters->values(), parameters_.edit().begin());

@@ -185,12 +185,17 @@ void begin(P& program) {
   if constexpr (requires { program.begin(); }) program.begin();
 }
 
+// Products as precise as those of the training that made a model, of whose file this is the configuration.
+inline void restore_precision(const nlohmann::json& config) {
+  seppo::set_matmul_precision(config_part<TrainingConfig>(config, "training").trainer.matmul_precision);
+}
+
 // Makes the program what it was when it trained a model, products included: `config` is that of the model's file.
 template <class P>
 void restore(P& program, const nlohmann::json& config) {
   for_each_part(program, [&]<class Config>(const char* key, Config& part) { part = config_part<Config>(config, key); });
   program.training = config_part<TrainingConfig>(config, "training");
-  seppo::set_matmul_precision(program.training.trainer.matmul_precision);
+  restore_precision(config);
   begin(program);
   if constexpr (requires { program.read_extra(config); }) program.read_extra(config);
 }

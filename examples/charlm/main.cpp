@@ -231,6 +231,7 @@ int sample_text(const app::Arguments& arguments) {
 
   const auto saved = trained.load<LanguageModel>();
   const seppo::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
+  app::restore_precision(saved.config);
   if (options.stride == 0) options.stride = stride_of(saved.model);
   if (prompt.empty()) prompt = vocabulary.contains("\n") ? "\n" : vocabulary.token(0);
   seppo::Ragged text;

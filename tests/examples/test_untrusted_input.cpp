@@ -219,6 +219,23 @@ BOOST_AUTO_TEST_CASE(vocabularies_of_model_files) {
   check_model(write, {"a", ""}, "");
 }
 
+// Whatever computes with a model takes the precision of its training.
+BOOST_AUTO_TEST_CASE(precisions_of_model_files) {
+  const Folder folder("strange");
+  folder.write("text", std::string(100, 'a') + std::string(100, '\n'));
+  BOOST_REQUIRE_EQUAL(folder.run(with({"addsub", "train", "--out", "addsub"}, kSmall)).code, 0);
+  BOOST_REQUIRE_EQUAL(
+      folder.run(with({"charlm", "train", "--data", "text", "--max-length", "8", "--out", "charlm"}, kSmall)).code, 0);
+  for (const Words& command : {Words{"addsub", "predict", "1+1"}, {"addsub", "trace", "1+1"}, {"charlm", "sample"}}) {
+    const Words of_model = with(command, {"--model", command[0]});
+    BOOST_CHECK_EQUAL(folder.run(of_model).code, 0);
+    const fs::path file = folder.path / command[0] / "model.safetensors";
+    change_config(file, [](json& config) { config["training"]["matmul_precision"] = "utmost"; });
+    check_refused(folder, of_model, 1, "matmul_precision");
+    change_config(file, [](json& config) { config["training"]["matmul_precision"] = "medium"; });
+  }
+}
+
 // The numbers of training and validation pairs are reported, including overlaps.
 BOOST_AUTO_TEST_CASE(pairs_for_training_and_validation) {
   const Folder folder("strange");
