@@ -129,7 +129,7 @@ bool CommandLine::parse(const Arguments& arguments) {
     std::cout << config().dump(2, ' ', /*ensure_ascii=*/true) << "\n";
     return false;
   }
-  for (const auto& check : last_checks_) check();
+  run(last_checks_);
   return true;
 }
 
@@ -267,18 +267,20 @@ void CommandLine::check_rules() const {
     const bool is_input = std::ranges::find(paths_, option.field.name) != paths_.end();
     is_input ? check_input(option.name, *path) : check_not_special(option.name, *path);
   }
-  try {
-    for (const auto& check : checks_) check();
-  } catch (const seppo::ArgumentError& e) {
-    // The library's messages name fields; users know these as options.
-    std::string text;
-    for (const std::string_view word : split_blanks(e.what())) {
-      const auto option =
-          std::find_if(options_.begin(), options_.end(), [&](const Option& o) { return o.field.name == word; });
-      text += (text.empty() ? "" : " ") + (option == options_.end() ? std::string(word) : "--" + option->name);
-    }
-    throw UsageError(text);
+  run(checks_);
+}
+
+void CommandLine::run(const std::vector<std::function<void()>>& checks) const try {
+  for (const auto& check : checks) check();
+} catch (const seppo::ArgumentError& e) {
+  // The library's messages name fields; users know these as options.
+  std::string text;
+  for (const std::string_view word : split_blanks(e.what())) {
+    const auto option =
+        std::find_if(options_.begin(), options_.end(), [&](const Option& o) { return o.field.name == word; });
+    text += (text.empty() ? "" : " ") + (option == options_.end() ? std::string(word) : "--" + option->name);
   }
+  throw UsageError(text);
 }
 
 bool CommandLine::is_shown(const OptionText& option) const {

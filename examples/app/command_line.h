@@ -78,7 +78,8 @@ class CommandLine : public seppo::ConfigVisitor {
   // parse() calls `settle` once all options are set, before it prints or checks them further: for values that depend on
   // other options.
   void settle(std::function<void()> settle) { settle_ = std::move(settle); }
-  // parse() calls `check` once all options are set, unless they are only printed; `check` throws UsageError.
+  // parse() calls `check` once all options are set, unless they are only printed; `check` throws UsageError, or
+  // ArgumentError that names fields.
   void check(std::function<void()> check) { last_checks_.push_back(std::move(check)); }
   // Options for --help to show, besides those of the section "General"; --help-all shows all. Without this call, both
   // do.
@@ -122,6 +123,7 @@ class CommandLine : public seppo::ConfigVisitor {
   void read_options(const Arguments& arguments);
   void compare_ranks() const;  // throws seppo::StateError, naming an option that differs
   void check_rules() const;
+  void run(const std::vector<std::function<void()>>& checks) const;
   bool has_moved(const std::string& option) const;
   bool is_shown(const OptionText& option) const;
   std::vector<OptionText> option_texts() const;

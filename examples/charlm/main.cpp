@@ -232,6 +232,9 @@ int sample_text(const app::Arguments& arguments) {
   const auto saved = trained.load<LanguageModel>();
   const seppo::Vocabulary vocabulary = vocabulary_of(saved.config, saved.model.config.vocabulary);
   app::restore_precision(saved.config);
+  const int window = saved.model.config.max_length;
+  if (options.stride > window)
+    throw UsageError(fmt::format("--stride: {} is more than the model's window, {}", options.stride, window));
   if (options.stride == 0) options.stride = stride_of(saved.model);
   if (prompt.empty()) prompt = vocabulary.contains("\n") ? "\n" : vocabulary.token(0);
   seppo::Ragged text;

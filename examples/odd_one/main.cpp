@@ -60,7 +60,10 @@ struct OddOne {
             .ends_with_test = true};
   }
 
-  void data_options(app::CommandLine& line, const app::Arguments&) { model.world.fields(line); }
+  void data_options(app::CommandLine& line, const app::Arguments&) {
+    model.world.fields(line);
+    line.check([this] { model.world.validate(); });
+  }
 
   void settle(const app::CommandLine& line) {
     if (!line.given("d-ff")) model.layer.d_ff = 2 * model.layer.d_model;

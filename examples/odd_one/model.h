@@ -23,6 +23,11 @@ struct WorldConfig {
     v("features", features, {1, 4096}, "numbers that describe an element");
     v("noise", noise, {0, 100}, "standard deviation of the elements of a kind about its centre; that of centres is 1");
   }
+  void validate() const {
+    constexpr std::int64_t kMost = 1 << 24;  // a tiny model file could ask for more
+    seppo::check<seppo::ArgumentError>(std::int64_t{kinds} * features <= kMost, "odd_one: kinds ", kinds,
+                                       " times features ", features, " are more than ", kMost, " numbers");
+  }
 };
 
 // A kind is a random centre, an element a centre plus noise: N(0, 1) and N(0, noise^2) in each feature. (The UvA course
@@ -43,10 +48,7 @@ struct World {
   std::vector<float> centres;  // [kinds, features]
 };
 
-inline World::World(std::uint64_t seed, const WorldConfig& c) : seed(seed), config(c) {
-  constexpr std::int64_t kMost = 1 << 24;  // a tiny model file could ask for more
-  seppo::check<seppo::ArgumentError>(std::int64_t{c.kinds} * c.features <= kMost, "odd_one: kinds ", c.kinds,
-                                     " times features ", c.features, " are more than ", kMost, " numbers");
+inline World::World(std::uint64_t seed, const WorldConfig& c) : seed(seed), config(seppo::check_config("odd_one", c)) {
   seppo::RandomStream random(seed, seppo::Purpose::data, 30);
   for (int i = 0; i < c.kinds * c.features; ++i) centres.push_back(static_cast<float>(random.normal()));
 }
@@ -79,7 +81,10 @@ struct ModelConfig {
     layer.fields(v);
     v("n_layers", n_layers, {1, 64}, "encoder layers");
   }
-  void validate() const { layer.validate(); }
+  void validate() const {
+    world.validate();
+    layer.validate();
+  }
 };
 
 struct Model {

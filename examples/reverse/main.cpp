@@ -152,22 +152,16 @@ struct Reverse {
     part("model", model);
   }
 
-  static void check_lengths(const std::string& text, const char* option) try {
-    app::lengths_in(text, option);
-  } catch (const seppo::ArgumentError& e) {
-    throw app::UsageError(e.what());
-  }
-
   void eval_options(app::CommandLine& line) {
     line("test-lengths", other_lengths, "digits of a sequence of the test, instead of those of the training's options");
     line.check([this] {
-      if (!other_lengths.empty()) check_lengths(other_lengths, "--test-lengths");
+      if (!other_lengths.empty()) app::lengths_in(other_lengths, "--test-lengths");
     });
   }
 
   void data_options(app::CommandLine& line, const app::Arguments&) {
     line("lengths", source.lengths, kLengthsHelp);
-    line.check([this] { check_lengths(source.lengths, "--lengths"); });
+    line.check([this] { app::lengths_in(source.lengths, "--lengths"); });
   }
 
   void begin() { model.max_length = source.all().most; }

@@ -248,4 +248,5 @@ BOOST_AUTO_TEST_CASE(a_text_without_lines_is_continued) {
   const Result r = folder.run(sample);
   BOOST_CHECK_MESSAGE(r.code == 0 && r.out.size() == 7 && r.out.starts_with("a"), r.err);
   BOOST_CHECK_EQUAL(r.out, folder.run(with(sample, {"--prompt", "a"})).out);
+  check_refused(folder, with(sample, {"--stride", "17"}), 2, "--stride: 17 is more than the model's window, 16");
 }

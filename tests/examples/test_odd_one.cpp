@@ -87,5 +87,9 @@ BOOST_AUTO_TEST_CASE(the_odd_one_is_found, *boost::unit_test::precondition(test:
 // Neither options nor a small model file can make a world allocate unlimited memory.
 BOOST_AUTO_TEST_CASE(a_world_has_a_limit) {
   BOOST_CHECK_THROW(odd_one::World(1, {.kinds = 100'000, .features = 4096}), seppo::ArgumentError);
+  const Folder folder("odd_one");
+  for (const char* command : {"train", "data"})
+    check_refused(folder, {"odd_one", command, "--kinds", "100000", "--features", "4096"}, 2,
+                  "--kinds 100000 times --features 4096 are more than");
   BOOST_CHECK_NO_THROW(odd_one::World(1, {.kinds = 100'000, .features = 32}));
 }
