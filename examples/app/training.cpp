@@ -90,9 +90,8 @@ std::size_t fitting(std::span<const int> examples, std::span<const int> lengths,
 }  // namespace
 
 std::string used_folder(const std::filesystem::path& folder) {
-  const std::string name = printable_path(folder);
   return fmt::format("--out: an earlier training is in '{}'; --overwrite replaces it, --resume {} goes on with it",
-                     name, name);
+                     printable_path(folder), shown_line(shell_word(folder.string())));
 }
 
 Training::Training(const Run& run, const std::string& program, seppo::Parameters& parameters, const json& config,

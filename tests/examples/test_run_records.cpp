@@ -328,6 +328,14 @@ BOOST_AUTO_TEST_CASE(a_run_elsewhere_replaces_the_earlier_one_there) {
     BOOST_CHECK_MESSAGE(!fs::exists(folder.path / "earlier" / left), left);
 }
 
+// What a message suggests can be typed.
+BOOST_AUTO_TEST_CASE(a_folder_is_named_as_in_a_shell) {
+  const Folder folder;
+  const Words train{"reverse", "train", "--max-steps", "1", "--log-format", "none", "--out", "my run"};
+  BOOST_REQUIRE_EQUAL(folder.run(train).code, 0);
+  check_refused(folder, train, 2, "in 'my run'; --overwrite replaces it, --resume 'my run' goes on with it");
+}
+
 // A copy of a folder within itself would have no end.
 BOOST_AUTO_TEST_CASE(a_run_does_not_go_on_within_its_own_folder) {
   const Folder folder;
