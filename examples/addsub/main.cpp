@@ -227,10 +227,14 @@ struct AddSub {
     Expression expression;
     bool is_arithmetic = true;  // rather than tokens
   };
-  // `predict -30 - -34`, without quotes, is one expression.
+  // `predict -30 - -34`, without quotes, is one expression; `predict 12+7 3+4` has two.
   static bool is_one_query(const app::Arguments& words) {
     const auto is_quoted = [](const std::string& word) { return word.find(' ') != std::string::npos; };
-    return words.size() > 1 && std::ranges::none_of(words, is_quoted);
+    const auto is_whole = [](const std::string& word) {
+      const std::size_t sign = word.find_first_of("+-", 1);
+      return sign != std::string::npos && sign + 1 < word.size();
+    };
+    return words.size() > 1 && std::ranges::none_of(words, is_quoted) && !std::ranges::all_of(words, is_whole);
   }
   Query parse(std::string_view text) const {
     return {parse_expression(text, source.digits), text.find("BOS") == std::string_view::npos};

@@ -146,6 +146,9 @@ BOOST_AUTO_TEST_CASE(addsub_from_training_to_answers, *boost::unit_test::precond
   const Result tokens =
       folder.run({"addsub", "predict", "--model", "m/model.safetensors", "BOS NEGATIVE 30 subtract NEGATIVE 34 EOS"});
   BOOST_CHECK_MESSAGE(tokens.code == 0 && tokens.out.starts_with("BOS "), tokens.out << tokens.err);
+  BOOST_CHECK_EQUAL(folder.run({"addsub", "predict", "--model", "m", "-30-", "-34"}).out, one.out);
+  const Result two = folder.run({"addsub", "predict", "--model", "m", "-30--34", "1+2"});
+  BOOST_CHECK(two.code == 0 && two.out.starts_with(one.out) && two.out.size() > one.out.size());
   const Result many = folder.run({"addsub", "predict", "--model", "m"}, "1 + 2\n\n3 - 4\n");
   BOOST_CHECK_MESSAGE(many.code == 0 && std::count(many.out.begin(), many.out.end(), '\n') == 3, many.out << many.err);
   const Result wrong = folder.run({"addsub", "predict", "--model", "m"}, "1 + 2\nseven\n");
