@@ -185,6 +185,10 @@ struct AddSub {
     part("objective", objective);
   }
 
+  void settle(const app::CommandLine& line) const {
+    if (line.typed("rows") && !source.file.empty()) throw UsageError("--rows: cannot be given with --data");
+  }
+
   void begin() { model.digits = source.digits; }
 
   app::Data<Dataset> data() {

@@ -278,7 +278,11 @@ int trace(const app::Arguments& arguments) {
   if (!line.parse(arguments)) return 0;
   TracedModel model(trained, config);
   app::for_each_text(words, [&](const std::string& text) {
-    if (is_words(text)) return trace_words(text, config.as_json);
+    if (is_words(text)) {
+      for (const std::string option : {"layer", "head", "all", "gradients"})
+        if (line.typed(option)) throw app::UsageError(fmt::format("--{}: is for expressions, not for words", option));
+      return trace_words(text, config.as_json);
+    }
     const Expression expression = parse_expression(text, model.get().config.digits);
     trace_one(model.get(), expression, config);
   });

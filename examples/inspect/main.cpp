@@ -132,6 +132,8 @@ int look(const Arguments& arguments) {
   if (!line.parse(arguments)) return 0;
   if (files.size() != 1) throw UsageError(fmt::format("{} files are given; inspect takes one", files.size()));
   if (tensor.empty() != npy.empty()) throw UsageError("--tensor and --npy: one needs the other");
+  for (const std::string option : {"all", "config", "json"})
+    if (!npy.empty() && line.typed(option)) throw UsageError(fmt::format("--{}: cannot be given with --npy", option));
   const std::filesystem::path path = model_in(files[0]);
   examples::check_input("", path);
   if (!npy.empty()) {

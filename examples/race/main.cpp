@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <ctime>
 #include <iostream>
 #include <numeric>
@@ -95,12 +96,14 @@ int run(const examples::Arguments& arguments) {
       "are "
       "right, the processor time of a training step, the memory of its tape, and how many operations lie between the "
       "first position and the last.");
-  line("longest", longest, {8, 4096}, "digits of the longest sequences");
+  line("longest", longest, {8, 4096}, "digits of the longest sequences: 8, 16, 32 ...");
   line("steps", steps, {10, 1e6}, "steps of each training, of 32 sequences");
   line("seed", seed, "random seed");
   line("threads", threads, {0, 256}, examples::kThreadsHelp);
   line("json", as_json, examples::kJsonHelp);
   if (!line.parse(arguments)) return 0;
+  if (!std::has_single_bit(static_cast<unsigned>(longest)))
+    throw examples::UsageError(fmt::format("--longest: {} is none of 8, 16, 32 ...", longest));
   examples::use_threads(threads);
 
   json results = json::array();

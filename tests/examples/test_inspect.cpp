@@ -154,6 +154,9 @@ BOOST_AUTO_TEST_CASE(a_tensor_becomes_an_array_of_numpy) {
   check_array("b.npy", "(2,)", {1, -2});
   check_refused(folder, {"seppo", "inspect", "f", "--tensor", "none", "--npy", "n.npy"}, 2, "has no tensor 'none'");
   check_refused(folder, {"seppo", "inspect", "f", "--npy", "n.npy"}, 2, "one needs the other");
+  for (const std::string option : {"--all", "--config", "--json"})
+    check_refused(folder, {"seppo", "inspect", "f", "--tensor", "b", "--npy", "n.npy", option}, 2,
+                  option + ": cannot be given with --npy");
   check_refused(folder, {"seppo", "inspect", "f", "--tensor", "b", "--npy", "no/such/n.npy"}, 2, "--npy");
 }
 

@@ -57,6 +57,7 @@ BOOST_AUTO_TEST_CASE(the_table) {
   }
   BOOST_CHECK(r.out.find(" none\n") != std::string::npos);
   check_refused(folder, {"race", "--longest", "7"}, 2, "--longest");
+  check_refused(folder, {"race", "--longest", "100"}, 2, "--longest: 100 is none of 8, 16, 32 ...");
   // A seed decides all, and another one something.
   const auto answers = [&](const char* seed) {
     const Result run = folder.run({"race", "--longest", "8", "--steps", "20", "--seed", seed, "--json"});

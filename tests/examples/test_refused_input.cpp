@@ -79,6 +79,10 @@ BOOST_AUTO_TEST_CASE(words_and_options) {
                 {{"a\nb"}, "'a\\x0ab'"},
                 {{"--x\x1b[31m"}, "'--x\\x1b[31m'"},
                 {{"\xff"}, "'\\xff'"}});
+  folder.write("rows", "[]");
+  for (const char* command : {"train", "data"})
+    check_refused(folder, {"addsub", command, "--data", "rows", "--rows", "100"}, 2,
+                  "--rows: cannot be given with --data");
 }
 
 BOOST_AUTO_TEST_CASE(numbers_are_plain_and_within_their_range) {

@@ -83,6 +83,9 @@ BOOST_AUTO_TEST_CASE(as_text) {
   for (const char* part : {"vectors", "weight of K", "Q Kᵀ", "divided by √d", "softmax", "mixture of V", "love"})
     BOOST_CHECK_MESSAGE(r.out.find(part) != std::string::npos, part);
   BOOST_CHECK(folder.empty());
+  for (const Words& option : {Words{"--layer", "1"}, {"--head", "1"}, {"--all"}, {"--gradients"}})
+    check_refused(folder, with(with({"addsub", "trace"}, option), {"I love you"}), 2,
+                  option[0] + ": is for expressions");
   check_refused(folder, {"addsub", "trace", "a b c d e f g h i"}, 1, "'i': there are vectors for 8 different words");
 }
 
