@@ -193,6 +193,8 @@ struct Translate {
   void settle(const app::CommandLine& line) {
     if (line.typed("subwords") && !source.tokenizer.has_subwords())
       throw UsageError("--subwords: needs --tokens subwords");
+    if (line.typed("min-frequency") && source.tokenizer.has_subwords())
+      throw UsageError("--min-frequency: cannot be given with --tokens subwords");
     if (!source.tokenizer.has_subwords() && !line.given("share-embeddings")) model.share_embeddings = false;
     if (line.typed("validation") && source.val.are_given())
       throw UsageError("--validation: cannot be used with --val-src or --val-pairs");

@@ -163,9 +163,9 @@ BOOST_AUTO_TEST_CASE(other_programs) {
   folder.write("p", "a b\tb a\nc d\td c\na c\tc a\nb d\td b\nc b\tb c\nd a\ta d\n");
   const json translate =
       checked_page(folder,
-                   with({"translate", "train", "--pairs",      "p", "--val-pairs",      "p", "--d-model",       "16",
-                         "--heads",   "2",     "--enc-layers", "1", "--dec-layers",     "1", "--min-frequency", "1",
-                         "--average", "3",     "--beam",       "1", "--length-penalty", "0"},
+                   with({"translate", "train", "--pairs",          "p", "--val-pairs",  "p", "--d-model", "16",
+                         "--heads",   "2",     "--enc-layers",     "1", "--dec-layers", "1", "--average", "3",
+                         "--beam",    "1",     "--length-penalty", "0"},
                         kNoisy),
                    "translate");
   BOOST_CHECK_EQUAL(translate["samples"].size(), 6);

@@ -38,10 +38,9 @@ const std::map<std::string, Words> kTrainings{
     {"llm",
      {"--data", "text", "--d-model", "8", "--heads", "2", "--layers", "1", "--max-length", "8", "--dropout", "0.1",
       "--epoch-steps", "8", "--warmup-steps", "4"}},
-    {"translate",
-     {"--pairs",   "pairs", "--validation",   "7", "--min-frequency", "1",  "--d-model",    "8",  "--heads",      "2",
-      "--d-ff",    "8",     "--enc-layers",   "1", "--dec-layers",    "1",  "--max-length", "12", "--batch-size", "4",
-      "--average", "3",     "--warmup-steps", "5", "--dropout",       "0.1"}}};
+    {"translate", {"--pairs",      "pairs", "--validation", "7", "--d-model",      "8", "--heads",      "2",
+                   "--d-ff",       "8",     "--enc-layers", "1", "--dec-layers",   "1", "--max-length", "12",
+                   "--batch-size", "4",     "--average",    "3", "--warmup-steps", "5", "--dropout",    "0.1"}}};
 constexpr int kSteps = 40;
 
 void write_data(const Folder& folder) {

@@ -266,7 +266,7 @@ BOOST_AUTO_TEST_CASE(json_is_printed_when_asked_for) {
       {"reverse", {}, {}},
       {"charlm", words("--data t --block 8 --layers 1"), {"--data", "t"}},
       {"llm", words("--data t --max-length 8 --layers 1"), {"--data", "t"}},
-      {"translate", words("--pairs t --validation 20 --min-frequency 1"), {"--pairs", "t"}}};
+      {"translate", words("--pairs t --validation 20"), {"--pairs", "t"}}};
   for (const auto& [program, training, evaluation] : programs) {
     const Result trained = folder.run(with(with({program, "train", "--out", program}, training), tiny));
     BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);

@@ -376,6 +376,7 @@ BOOST_AUTO_TEST_CASE(bad_input) {
   refused({"--tokens", "letters"}, 2, "--tokens");
   refused({"--subwords", "100"}, 2, "--subwords");
   refused({"--pairs", "long", "--tokens", "words", "--subwords", "1000"}, 2, "--subwords");
+  refused({"--pairs", "long", "--min-frequency", "1"}, 2, "--min-frequency: cannot be given with --tokens subwords");
   refused({"--batch-tokens", "100", "--in-order"}, 2, "--batch-tokens");
   refused({"--preset", "huge"}, 2, "--preset");
   refused({"--heads", "3"}, 2, "--d-model");

@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(texts_without_blanks_are_scored_by_characters,
   BOOST_CHECK_EQUAL(Json::parse(read(folder.path / "b/config.json"))["training"]["best"], "bleu");
   folder.write("blanks", "a b c d\ta b c d\nc d a b\tc d a b\n");
   check_refused(folder,
-                words("translate train --pairs blanks --val-pairs blanks --min-frequency 1 --best bleu_characters "
+                words("translate train --pairs blanks --val-pairs blanks --best bleu_characters "
                       "--d-model 16 --heads 2"),
                 2, "--best");
 }

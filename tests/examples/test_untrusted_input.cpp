@@ -118,9 +118,8 @@ BOOST_AUTO_TEST_CASE(five_hundred_and_fifteen_odd_lines) {
     if (line.find('\t') == std::string::npos) pairs += line + "\t" + line + "\n";
   }
   folder.write("pairs", pairs);  // training accepts them, too
-  const Result trained = folder.run(with({"translate", "train", "--pairs", "pairs", "--val-pairs", "pairs", "--out",
-                                          "t", "--min-frequency", "1", "--max-length", "20"},
-                                         kSmall));
+  const Result trained = folder.run(with(
+      {"translate", "train", "--pairs", "pairs", "--val-pairs", "pairs", "--out", "t", "--max-length", "20"}, kSmall));
   BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
   const Result r = folder.run({"translate", "predict", "--model", "t"}, input);
   BOOST_CHECK_MESSAGE(r.code == 0 && r.err.empty(), r.err);
@@ -241,9 +240,8 @@ BOOST_AUTO_TEST_CASE(pairs_for_training_and_validation) {
   const Folder folder("strange");
   folder.write("pairs", "a b\tb a\nb a\ta b\na b\tb a\na a\tb b\nb b\ta a\n");
   for (const auto& [held, shared] : {std::pair{"3", "1"}, {"1", "0"}}) {
-    const Result r =
-        folder.run({"translate", "train", "--pairs", "pairs", "--validation", held, "--out", held, "--min-frequency",
-                    "1", "--d-model", "8", "--heads", "1", "--d-ff", "8", "--max-steps", "1"});
+    const Result r = folder.run({"translate", "train", "--pairs", "pairs", "--validation", held, "--out", held,
+                                 "--d-model", "8", "--heads", "1", "--d-ff", "8", "--max-steps", "1"});
     const std::string told = std::string(held) + " validation pairs (" + shared + " of them in training too)";
     BOOST_CHECK_MESSAGE(r.code == 0 && r.err.find(told) != std::string::npos, r.err);
   }
