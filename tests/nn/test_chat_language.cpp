@@ -97,6 +97,9 @@ const std::vector<Case> kCases{
     {"{% for a in [1, 2] %}{% for b in [] %}{% else %}{% continue %}{% endfor %}X{% endfor %}|"
      "{% for a in [1, 2] %}{{ a }}{% for b in [] %}{% else %}{% break %}{% endfor %}X{% endfor %}",
      "|1"},
+    {"{{ (x | default(y)) is defined }} {{ {'a': 1}.get('x', y) is defined }} {{ [1, 2] | join(x) }} "
+     "{{ messages[:none] | length }} {{ '' | default('x', y) }}|{{ [1] | tojson(x) }}",
+     "False False 12 4 |[1]"},
     {"{% macro f(a, b=2) %}[{{ a }},{{ b }}]{% endmacro %}{{ f(1) }}{{ f(b=3, a=missing) }}{{ f(1, missing) }}",
      "[1,2][,3][1,]"},
     {"a {# c #}{%- if true %}b{% endif %}\r\n  {%+ if true +%}\n c{% endif %}", "a b  \n c"},

@@ -157,6 +157,13 @@ BOOST_AUTO_TEST_CASE(messages_are_safe_on_a_terminal) {
   refused("{{ messages | select('\\x1b[2J') | list }}", "the test '\\x1b[2J' is not supported");
 }
 
+// An argument that is not defined is given all the same.
+BOOST_AUTO_TEST_CASE(arguments_that_are_not_defined) {
+  for (const char* source : {"messages[x:]", "messages[::x]", "range(x)", "range(2, x)", "'a b'.split(x)",
+                             "'a'.strip(x)", "'a' | trim(x)", "'a' | replace('a', 'b', x)", "[1] | tojson(indent=x)"})
+    refused("{{ " + std::string(source) + " }}", "of a value of type undefined");
+}
+
 BOOST_AUTO_TEST_CASE(numbers_are_not_too_large) {
   refused("{{ 1" + std::string(400, '0') + ".0 }}", "is too large");
   refused("{{ '1e300' | int }}", "'int' of a number beyond 9e+18");

@@ -12,12 +12,12 @@ namespace seppo {
 inline namespace SEPPO_ABI {
 namespace jinja {
 
-List bound(std::string_view what, const Arguments& arguments, const std::vector<std::string>& parameters,
-           std::size_t required) {
+Given bound(std::string_view what, const Arguments& arguments, const std::vector<std::string>& parameters,
+            std::size_t required) {
   const std::size_t given = arguments.values.size();
   check<ArgumentError>(given <= parameters.size(), "'", what, "' of ", given, " arguments, more than ",
                        parameters.size());
-  List all = arguments.values;
+  Given all(arguments.values.begin(), arguments.values.end());
   all.resize(parameters.size());
   for (const auto& [name, value] : arguments.named) {
     const auto found = std::ranges::find(parameters, name);
@@ -26,7 +26,7 @@ List bound(std::string_view what, const Arguments& arguments, const std::vector<
     all[place] = value;
   }
   for (std::size_t i = 0; i < required; ++i)
-    check<ArgumentError>(i < given || !all[i].is_undefined(), "'", what, "' lacks the argument '", parameters[i], "'");
+    check<ArgumentError>(all[i].has_value(), "'", what, "' lacks the argument '", parameters[i], "'");
   return all;
 }
 
@@ -41,10 +41,13 @@ const std::string& text_in(std::string_view what, const Value& value) {
   return value.as_text();
 }
 
-std::int64_t integer_in(std::string_view what, const Value& value, std::int64_t fallback) {
-  if (value.is_undefined()) return fallback;
+std::int64_t integer_in(std::string_view what, const Value& value) {
   check<ArgumentError>(value.is_integer(), "'", what, "' of a value of type ", type_name(value));
   return value.as_integer();
+}
+
+std::int64_t integer_or(std::string_view what, const std::optional<Value>& value, std::int64_t fallback) {
+  return value ? integer_in(what, *value) : fallback;
 }
 
 List items_of(std::string_view what, const Value& value) {

@@ -9,6 +9,7 @@
 #include "../../../autograd/core/printable.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -53,13 +54,13 @@ Value item(const Value& of, const Value& index) {
 }
 
 // The parts of items[first:last:step]; an end that is missing or beyond is that of the list.
-List sliced(const List& items, const Value& first, const Value& last, std::int64_t step) {
+List sliced(const List& items, const std::optional<Value>& first, const std::optional<Value>& last, std::int64_t step) {
   const auto size = static_cast<std::int64_t>(items.size());
   const std::int64_t lowest = step > 0 ? 0 : -1;
   const std::int64_t highest = step > 0 ? size : size - 1;
-  const auto place = [&](const Value& given, std::int64_t missing) {
-    if (given.is_undefined() || given.is<None>()) return missing;
-    const std::int64_t at = integer_in("[:]", given, 0);
+  const auto place = [&](const std::optional<Value>& given, std::int64_t missing) {
+    if (!given || given->is<None>()) return missing;
+    const std::int64_t at = integer_in("[:]", *given);
     return std::clamp(at < 0 ? at + size : at, lowest, highest);
   };
   const std::int64_t begin = place(first, step > 0 ? lowest : highest);
@@ -188,9 +189,11 @@ Value Evaluator::dict_of(const Expression& e, const Scope& scope) {
 
 Value Evaluator::slice(const Expression& e, const Scope& scope) {
   const Value of = value_of(*e.parts[0], scope);
-  const auto part = [&](std::size_t i) { return e.parts[i] ? value_of(*e.parts[i], scope) : Value{}; };
-  const Value first = part(1), last = part(2), given = part(3);
-  const std::int64_t step = given.is<None>() ? 1 : integer_in("[:]", given, 1);
+  const auto part = [&](std::size_t i) {
+    return e.parts[i] ? std::optional(value_of(*e.parts[i], scope)) : std::nullopt;
+  };
+  const std::optional<Value> first = part(1), last = part(2), given = part(3);
+  const std::int64_t step = given && given->is<None>() ? 1 : integer_or("[:]", given, 1);
   check<ArgumentError>(has_places(of), "a slice of a value of type ", type_name(of));
   check<ArgumentError>(step != 0, "a slice with a step of 0");
   charge(of.is_text() ? bytes_of_characters(of) : own_bytes(of));

@@ -13,6 +13,7 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,11 +51,11 @@ Value length_of(const Value& value) {
   return Value::integer(static_cast<std::int64_t>(items_of("length", value).size()));
 }
 
-Value with_default(const Value& value, const List& given) {
-  const bool also_false = is_true(given[1]);
+Value with_default(const Value& value, const Given& given) {
+  const bool also_false = given[1] && is_true(*given[1]);
   const bool is_replaced = value.is_undefined() || (also_false && !is_true(value));
   if (!is_replaced) return value;
-  return given[0].is_undefined() ? Value::text("") : given[0];
+  return given[0].value_or(Value::text(""));
 }
 
 // Without the fraction.
@@ -65,10 +66,10 @@ Value whole_part(double number) {
 }
 
 // Python's int(), of a text that is a decimal number; otherwise the default.
-Value integer_of(const Value& value, const List& given) {
+Value integer_of(const Value& value, const Given& given) {
   if (value.is<double>()) return whole_part(value.as_number());
   if (value.is_number()) return Value::integer(value.as_integer());
-  const std::int64_t fallback = integer_in("int", given[0], 0);
+  const std::int64_t fallback = integer_or("int", given[0], 0);
   if (!value.is_text()) return Value::integer(fallback);
   const std::string_view digits = without_space(value.as_text(), Ends::both);
   const char* const end = digits.data() + digits.size();
@@ -104,14 +105,14 @@ Value field_of(const Value& value, const std::string& name) {
   return found ? *found : Value{};
 }
 
-Value joined(const Value& value, const List& given) {
-  const std::string separator = text_of(given[0]);
+Value joined(const Value& value, const Given& given) {
+  const std::string separator = given[0] ? text_of(*given[0]) : "";
   std::string out;
   bool is_first = true;
   for (const Value& item : items_of("join", value)) {
     if (!is_first) out += separator;
     is_first = false;
-    out += text_of(given[1].is_undefined() ? item : field_of(item, text_in("join", given[1])));
+    out += text_of(given[1] ? field_of(item, text_in("join", *given[1])) : item);
     check_bytes(out.size());
   }
   return Value::text(std::move(out));
@@ -130,8 +131,8 @@ Value mapped(const Value& value, const Arguments& arguments) {
     out.push_back(std::move(made));
   };
   if (arguments.values.empty()) {
-    const List given = bound("map", arguments, {"attribute"}, 1);
-    for (const Value& item : items_of("map", value)) add(field_of(item, text_in("map", given[0])));
+    const Given given = bound("map", arguments, {"attribute"}, 1);
+    for (const Value& item : items_of("map", value)) add(field_of(item, text_in("map", *given[0])));
   } else {
     const std::string& name = text_in("map", arguments.values[0]);
     check<ArgumentError>(!takes_another(name), "'map' of '", name, "' is not supported");
@@ -157,17 +158,18 @@ Value selected(const Value& value, const Arguments& arguments, bool has_field, b
   return Value::list(std::move(out), Order::generator);
 }
 
-Value trimmed(const Value& value, const List& given) {
+Value trimmed(const Value& value, const Given& given) {
   const std::string text = text_of(value);
-  if (given[0].is_undefined()) return Value::text(std::string(without_space(text, Ends::both)));
-  return Value::text(std::string(without_characters(text, text_in("trim", given[0]), Ends::both)));
+  if (!given[0]) return Value::text(std::string(without_space(text, Ends::both)));
+  return Value::text(std::string(without_characters(text, text_in("trim", *given[0]), Ends::both)));
 }
 
-Value json_text(const Value& value, const List& given) {
+Value json_text(const Value& value, const Given& given) {
   constexpr std::int64_t kMostIndent = 16;
-  const std::int64_t indent = given[1].is<None>() ? -1 : integer_in("tojson", given[1], -1);
+  const std::int64_t indent = given[1] && given[1]->is<None>() ? -1 : integer_or("tojson", given[1], -1);
   check<ArgumentError>(indent <= kMostIndent, "'tojson' with an indent of more than ", kMostIndent);
-  return Value::text(json_of(value, {.indent = static_cast<int>(indent), .only_ascii = is_true(given[0])}));
+  return Value::text(
+      json_of(value, {.indent = static_cast<int>(indent), .only_ascii = given[0] && is_true(*given[0])}));
 }
 
 Value safe(const Value& value) {
@@ -179,33 +181,36 @@ Value safe(const Value& value) {
 struct Filter {
   std::vector<std::string> parameters;
   std::size_t required;
-  Value (*run)(const Value&, const List&);
+  Value (*run)(const Value&, const Given&);
 };
 
 const std::map<std::string, Filter, std::less<>>& filters() {
   static const std::map<std::string, Filter, std::less<>> kFilters{
       {"trim", {{"chars"}, 0, trimmed}},
-      {"upper", {{}, 0, [](const Value& v, const List&) { return text_by(upper, v); }}},
-      {"lower", {{}, 0, [](const Value& v, const List&) { return text_by(lower, v); }}},
-      {"capitalize", {{}, 0, [](const Value& v, const List&) { return text_by(capitalized, v); }}},
-      {"title", {{}, 0, [](const Value& v, const List&) { return text_by(titled, v); }}},
-      {"string", {{}, 0, [](const Value& v, const List&) { return Value::text(text_of(v)); }}},
-      {"safe", {{}, 0, [](const Value& v, const List&) { return safe(v); }}},
+      {"upper", {{}, 0, [](const Value& v, const Given&) { return text_by(upper, v); }}},
+      {"lower", {{}, 0, [](const Value& v, const Given&) { return text_by(lower, v); }}},
+      {"capitalize", {{}, 0, [](const Value& v, const Given&) { return text_by(capitalized, v); }}},
+      {"title", {{}, 0, [](const Value& v, const Given&) { return text_by(titled, v); }}},
+      {"string", {{}, 0, [](const Value& v, const Given&) { return Value::text(text_of(v)); }}},
+      {"safe", {{}, 0, [](const Value& v, const Given&) { return safe(v); }}},
       {"int", {{"default"}, 0, integer_of}},
-      {"list", {{}, 0, [](const Value& v, const List&) { return Value::list(items_of("list", v)); }}},
-      {"length", {{}, 0, [](const Value& v, const List&) { return length_of(v); }}},
-      {"count", {{}, 0, [](const Value& v, const List&) { return length_of(v); }}},
-      {"first", {{}, 0, [](const Value& v, const List&) { return end_of(v, true); }}},
-      {"last", {{}, 0, [](const Value& v, const List&) { return end_of(v, false); }}},
-      {"reverse", {{}, 0, [](const Value& v, const List&) { return reversed(v); }}},
-      {"items", {{}, 0, [](const Value& v, const List&) { return pairs_of(v); }}},
-      {"dictsort", {{}, 0, [](const Value& v, const List&) { return sorted_pairs(v); }}},
+      {"list", {{}, 0, [](const Value& v, const Given&) { return Value::list(items_of("list", v)); }}},
+      {"length", {{}, 0, [](const Value& v, const Given&) { return length_of(v); }}},
+      {"count", {{}, 0, [](const Value& v, const Given&) { return length_of(v); }}},
+      {"first", {{}, 0, [](const Value& v, const Given&) { return end_of(v, true); }}},
+      {"last", {{}, 0, [](const Value& v, const Given&) { return end_of(v, false); }}},
+      {"reverse", {{}, 0, [](const Value& v, const Given&) { return reversed(v); }}},
+      {"items", {{}, 0, [](const Value& v, const Given&) { return pairs_of(v); }}},
+      {"dictsort", {{}, 0, [](const Value& v, const Given&) { return sorted_pairs(v); }}},
       {"join", {{"d", "attribute"}, 0, joined}},
       {"replace",
        {{"old", "new", "count"},
         2,
-        [](const Value& v, const List& a) {
-          return method("replace", Value::text(text_of(v)), {.values = a, .named = {}});
+        [](const Value& v, const Given& a) {
+          Arguments arguments;
+          for (const std::optional<Value>& one : a)
+            if (one) arguments.values.push_back(*one);
+          return method("replace", Value::text(text_of(v)), arguments);
         }}},
       {"default", {{"default_value", "boolean"}, 0, with_default}},
       {"d", {{"default_value", "boolean"}, 0, with_default}},

@@ -94,15 +94,14 @@ std::optional<bool> comparison(const std::string& mark, const Value& left, const
 
 Value range(const Arguments& arguments) {
   constexpr std::size_t kMostNumbers = std::size_t{1} << 20;
-  const List given = bound("range", arguments, {"start", "stop", "step"}, 1);
-  for (const Value& one : given) {
-    const std::int64_t number = integer_in("range", one, 0);
+  const Given given = bound("range", arguments, {"start", "stop", "step"}, 1);
+  for (const std::optional<Value>& one : given) {
+    const std::int64_t number = integer_or("range", one, 0);
     check<ArgumentError>(number >= -kMostInteger && number <= kMostInteger, "'range' of a number beyond 2^53");
   }
-  const bool has_stop = !given[1].is_undefined();
-  const std::int64_t first = has_stop ? integer_in("range", given[0], 0) : 0;
-  const std::int64_t last = integer_in("range", given[has_stop ? 1 : 0], 0);
-  const std::int64_t step = integer_in("range", given[2], 1);
+  const std::int64_t first = given[1] ? given[0]->as_integer() : 0;
+  const std::int64_t last = (given[1] ? given[1] : given[0])->as_integer();
+  const std::int64_t step = integer_or("range", given[2], 1);
   check<ArgumentError>(step != 0, "'range' with a step of 0");
   List all;
   for (std::int64_t i = first; step > 0 ? i < last : i > last; i += step) {
@@ -118,15 +117,15 @@ Value dict(const Arguments& arguments) {
 }
 
 Value raise_exception(const Arguments& arguments) {
-  const std::string said = text_of(bound("raise_exception", arguments, {"message"}, 1)[0]);
+  const std::string said = text_of(*bound("raise_exception", arguments, {"message"}, 1)[0]);
   fail<ArgumentError>("the template refuses this: ", printable(said, 200));
 }
 
 Value strftime_now(const Arguments& arguments) {
-  const List given = bound("strftime_now", arguments, {"format"}, 1);
+  const Given given = bound("strftime_now", arguments, {"format"}, 1);
   std::array<char, 256> text;
   const std::tm local = local_time(std::time(nullptr));
-  const std::size_t size = std::strftime(text.data(), text.size(), text_in("strftime_now", given[0]).c_str(), &local);
+  const std::size_t size = std::strftime(text.data(), text.size(), text_in("strftime_now", *given[0]).c_str(), &local);
   return Value::text(std::string(text.data(), size));
 }
 

@@ -9,7 +9,6 @@
 #include "../../../autograd/core/check.h"
 #include "../../../autograd/core/scoped_value.h"
 
-#include <algorithm>
 #include <cstdint>
 
 namespace seppo {
@@ -19,10 +18,6 @@ namespace jinja {
 namespace {
 
 enum class Flow { on, leave, proceed };
-
-bool has(const Dict& fields, const std::string& name) {
-  return std::ranges::find(fields, name, &Dict::value_type::first) != fields.end();
-}
 
 class Renderer {
  public:
@@ -182,12 +177,12 @@ class Renderer {
   // A function that returns what the macro writes. The tree outlives it; macros are the template's own, not a block's.
   Value macro(const Statement& one) {
     return Value::function([this, &one](const Arguments& arguments) {
-      const List given = bound(one.text, arguments, one.names, 0);
+      const Given given = bound(one.text, arguments, one.names, 0);
       Scope own{.around = &own_};
       const ScopedValue<Scope*> inner(scope_, &own);
       for (std::size_t i = 0; i < one.names.size(); ++i) {
-        const bool is_given = i < arguments.values.size() || has(arguments.named, one.names[i]);
-        own.variables[one.names[i]] = is_given || !one.defaults[i] ? given[i] : value_of(one.defaults[i]);
+        const bool has_default = !given[i] && one.defaults[i];
+        own.variables[one.names[i]] = has_default ? value_of(one.defaults[i]) : given[i].value_or(Value{});
       }
       return Value::text(captured(one.body));
     });
