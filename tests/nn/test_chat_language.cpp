@@ -100,6 +100,9 @@ const std::vector<Case> kCases{
     {"{{ (x | default(y)) is defined }} {{ {'a': 1}.get('x', y) is defined }} {{ [1, 2] | join(x) }} "
      "{{ messages[:none] | length }} {{ '' | default('x', y) }}|{{ [1] | tojson(x) }}",
      "False False 12 4 |[1]"},
+    {"{{ '+5' | int }} {{ '1_000' | int }} {{ '+4.9' | int }} {{ '1__0' | int(3) }} {{ '_1' | int(3) }} "
+     "{{ '+-5' | int(3) }} {{ {'items': 2}['items'] }} {{ [{'items': 2}] | map(attribute='items') | first }}",
+     "5 1000 4 3 3 3 2 2"},
     {"{% macro f(a, b=2) %}[{{ a }},{{ b }}]{% endmacro %}{{ f(1) }}{{ f(b=3, a=missing) }}{{ f(1, missing) }}",
      "[1,2][,3][1,]"},
     {"a {# c #}{%- if true %}b{% endif %}\r\n  {%+ if true +%}\n c{% endif %}", "a b  \n c"},

@@ -145,6 +145,13 @@ BOOST_AUTO_TEST_CASE(what_python_does_not_do_is_refused) {
   refused("{{ range(3) }}", "a value of type range as text");
   refused("{{ messages | select | length }}", "'length' of a generator");
   refused("{{ 'a' + ('b' | safe) }}", "safe");
+  refused("{{ x | int }}", "'int' of a value that is not defined");
+  refused("{{ x | dictsort }}", "'dictsort' of a value that is not defined");
+  refused("{{ [['a']] | map(attribute='0') | list }}", "the attribute '0' is not supported");
+  refused("{{ {'values': 1}.values }}", "the method 'values' of a value of type dict is only called here");
+  refused("{{ messages[0]['items'] is defined }}", "the method 'items' of a value of type dict");
+  refused("{{ 'a'.upper is defined }}", "the method 'upper' of a value of type str");
+  refused("{{ messages.index is defined }}", "the method 'index' of a value of type list");
   refused("{{ '\u00e9' | upper }}", "'upper' of letters beyond ASCII");
   refused("{{ 'a\xff' | lower }}", "'lower' of ");  // without tables of Unicode, of letters beyond ASCII
 }

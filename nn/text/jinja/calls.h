@@ -20,6 +20,9 @@ bool is_test(std::string_view name);
 bool test(const std::string& name, const Value& value, const Arguments& arguments);
 
 Value method(const std::string& name, const Value& of, const Arguments& arguments);
+// Throws if this is the name of a method in Python, which Jinja takes before a field of that name. Here it can only be
+// called.
+void check_no_method(const std::string& name, const Value& of);
 Value binary(const std::string& mark, const Value& left, const Value& right);
 
 // range(), dict(), raise_exception() and strftime_now(); namespace() is the renderer's.

@@ -36,11 +36,14 @@ void check_defined(const Value& of, const std::string& part) {
 
 Value attribute(const Value& of, const std::string& name) {
   check_defined(of, name);
+  check_no_method(name, of);
   const Value* const found = of.is_dict() || of.is_namespace() ? of.field(name) : nullptr;
   return found ? *found : Value{};
 }
 
 Value item(const Value& of, const Value& index) {
+  const Value* const found = index.is_text() && of.is_dict() ? of.field(index.as_text()) : nullptr;
+  if (found) return *found;
   if (index.is_text()) return attribute(of, index.as_text());
   check_defined(of, "[]");
   const bool is_place = index.is_integer() || index.is<bool>();

@@ -37,6 +37,7 @@ Value pairs_of(const Value& value) {
 }
 
 Value sorted_pairs(const Value& value) {
+  check<ArgumentError>(!value.is_undefined(), "'dictsort' of a value that is not defined");
   const Value all = pairs_of(value);
   std::vector<std::pair<std::string, Value>> by_key;
   for (const Value& pair : all.as_list()) by_key.emplace_back(lower(pair.as_list()[0].as_text()), pair);
@@ -65,13 +66,26 @@ Value whole_part(double number) {
   return Value::integer(Value{number}.as_integer());
 }
 
+// A number as Python reads it, without what is only allowed there: a plus, and underscores between digits.
+std::string plain_number(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  const auto is_digit = [&](std::size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '9'; };
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_between = text[i] == '_' && i > 0 && is_digit(i - 1) && is_digit(i + 1);
+    if (!is_between) plain += text[i];
+  }
+  return plain;
+}
+
 // Python's int(), of a text that is a decimal number; otherwise the default.
 Value integer_of(const Value& value, const Given& given) {
+  check<ArgumentError>(!value.is_undefined(), "'int' of a value that is not defined");
   if (value.is<double>()) return whole_part(value.as_number());
   if (value.is_number()) return Value::integer(value.as_integer());
   const std::int64_t fallback = integer_or("int", given[0], 0);
   if (!value.is_text()) return Value::integer(fallback);
-  const std::string_view digits = without_space(value.as_text(), Ends::both);
+  const std::string digits = plain_number(without_space(value.as_text(), Ends::both));
   const char* const end = digits.data() + digits.size();
   std::int64_t number = 0;
   const auto [whole_end, whole_error] = std::from_chars(digits.data(), end, number);
@@ -101,8 +115,14 @@ Value reversed(const Value& value) {
 
 Value field_of(const Value& value, const std::string& name) {
   check<ArgumentError>(name.find('.') == name.npos, "the attribute '", printable(name), "' is not supported");
+}
+
+  const bool is_index = name.find_first_not_of("0123456789") == name.npos;
+  check<ArgumentError>(!is_index && name.find('.') == name.npos, "the attribute '", name, "' is not supported");
   const Value* const found = value.is_dict() || value.is_namespace() ? value.field(name) : nullptr;
-  return found ? *found : Value{};
+  if (found) return *found;
+  check_no_method(name, value);
+  return {};
 }
 
 Value joined(const Value& value, const Given& given) {

@@ -8,6 +8,8 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
+#include <string_view>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -88,7 +90,33 @@ const Methods& methods_of_dict() {
   return kMethods;
 }
 
+// Python's methods, but not those that change a list, which Jinja's sandbox hides.
+using Names = std::set<std::string_view>;
+
+const Names& names_of(const Value& of) {
+  static const Names kNone;
+  static const Names kOfText{"capitalize",   "casefold",    "center",    "count",      "encode",     "endswith",
+                             "expandtabs",   "find",        "format",    "format_map", "index",      "isalnum",
+                             "isalpha",      "isascii",     "isdecimal", "isdigit",    "islower",    "isidentifier",
+                             "isnumeric",    "isprintable", "isspace",   "istitle",    "isupper",    "join",
+                             "ljust",        "lower",       "lstrip",    "maketrans",  "partition",  "removeprefix",
+                             "removesuffix", "replace",     "rfind",     "rindex",     "rjust",      "rpartition",
+                             "rsplit",       "rstrip",      "split",     "splitlines", "startswith", "strip",
+                             "swapcase",     "title",       "translate", "upper",      "zfill"};
+  static const Names kOfDict{"clear", "copy",    "fromkeys",   "get",    "items", "keys",
+                             "pop",   "popitem", "setdefault", "update", "values"};
+  static const Names kOfList{"copy", "count", "index"};
+  if (of.is_text()) return kOfText;
+  if (of.is_dict()) return kOfDict;
+  return of.is_list() ? kOfList : kNone;
+}
+
 }  // namespace
+
+void check_no_method(const std::string& name, const Value& of) {
+  check<ArgumentError>(!names_of(of).contains(name), "the method '", name, "' of a value of type ", type_name(of),
+                       " is only called here");
+}
 
 Value method(const std::string& name, const Value& of, const Arguments& arguments) {
   check<ArgumentError>((of.is_text() || of.is_dict()) && !of.is_markup, "the method '", name, "' of a value of type ",
