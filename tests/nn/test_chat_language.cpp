@@ -103,6 +103,10 @@ const std::vector<Case> kCases{
     {"{{ '+5' | int }} {{ '1_000' | int }} {{ '+4.9' | int }} {{ '1__0' | int(3) }} {{ '_1' | int(3) }} "
      "{{ '+-5' | int(3) }} {{ {'items': 2}['items'] }} {{ [{'items': 2}] | map(attribute='items') | first }}",
      "5 1000 4 3 3 3 2 2"},
+    {"{% set u = messages | selectattr('role', 'equalto', 'user') %}{% for m in u %}a{% endfor %}{% for m in u %}b"
+     "{% endfor %}{{ u | list }}{{ 'y' if u }}{% set u = [1, 2] | select %}{% set a, b = u %}{{ a }}{{ b }}"
+     "{{ u | list }}{% set u = {'a': 1}.items() %}{{ u | list }}{{ u | list }}",
+     "aa[]y12[][('a', 1)][('a', 1)]"},
     {"{% macro f(a, b=2) %}[{{ a }},{{ b }}]{% endmacro %}{{ f(1) }}{{ f(b=3, a=missing) }}{{ f(1, missing) }}",
      "[1,2][,3][1,]"},
     {"a {# c #}{%- if true %}b{% endif %}\r\n  {%+ if true +%}\n c{% endif %}", "a b  \n c"},

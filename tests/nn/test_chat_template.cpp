@@ -171,6 +171,13 @@ BOOST_AUTO_TEST_CASE(arguments_that_are_not_defined) {
     refused("{{ " + std::string(source) + " }}", "of a value of type undefined");
 }
 
+// What is left of a generator depends on when Python takes its items.
+BOOST_AUTO_TEST_CASE(generators_of_which_some_was_used) {
+  for (const char* use : {"{{ u | first }}", "{{ 1 in u }}", "{% for a in u %}{% break %}{% endfor %}",
+                          "{% set v = u | select %}", "{% for a in u %}{{ u | list }}{% endfor %}"})
+    refused("{% set u = [1, 2, 3] | select %}" + std::string(use) + "{{ u | list }}", "a generator of which some was");
+}
+
 BOOST_AUTO_TEST_CASE(numbers_are_not_too_large) {
   refused("{{ 1" + std::string(400, '0') + ".0 }}", "is too large");
   refused("{{ '1e300' | int }}", "'int' of a number beyond 9e+18");

@@ -51,7 +51,7 @@ std::int64_t integer_or(std::string_view what, const std::optional<Value>& value
 }
 
 List items_of(std::string_view what, const Value& value) {
-  if (value.is_list()) return value.as_list();
+  if (value.is_list()) return value.take();
   if (value.is_text()) return characters_of(value.as_text());
   if (value.is_undefined()) return {};
   check<ArgumentError>(value.is_dict(), "'", what, "' of a value of type ", type_name(value));

@@ -100,6 +100,7 @@ Value end_of(const Value& value, bool is_first) {
   check<ArgumentError>(is_first || !is_generator(value), "'last' of a generator");
   const List items = items_of(is_first ? "first" : "last", value);
   if (items.empty()) return {};
+  if (is_generator(value)) value.set_taken(Taken::some);
   return is_first ? items.front() : items.back();
 }
 
@@ -141,6 +142,13 @@ Value joined(const Value& value, const Given& given) {
 // Is this a filter whose arguments name another filter or a test?
 bool takes_another(std::string_view name);
 
+// Of what map() and the like make another generator, which in Python takes them only when it is used itself.
+List lent_items(std::string_view what, const Value& value) {
+  List items = items_of(what, value);
+  value.set_taken(Taken::some);
+  return items;
+}
+
 // map('upper') or map(attribute='role')
 Value mapped(const Value& value, const Arguments& arguments) {
   List out;
@@ -152,11 +160,11 @@ Value mapped(const Value& value, const Arguments& arguments) {
   };
   if (arguments.values.empty()) {
     const Given given = bound("map", arguments, {"attribute"}, 1);
-    for (const Value& item : items_of("map", value)) add(field_of(item, text_in("map", *given[0])));
+    for (const Value& item : lent_items("map", value)) add(field_of(item, text_in("map", *given[0])));
   } else {
     const std::string& name = text_in("map", arguments.values[0]);
     check<ArgumentError>(!takes_another(name), "'map' of '", name, "' is not supported");
-    for (const Value& item : items_of("map", value)) add(filter(name, item, rest_of(arguments, 1)));
+    for (const Value& item : lent_items("map", value)) add(filter(name, item, rest_of(arguments, 1)));
   }
   return Value::list(std::move(out), Order::generator);
 }
@@ -168,7 +176,7 @@ Value selected(const Value& value, const Arguments& arguments, bool has_field, b
   check<ArgumentError>(given.size() >= at, "'selectattr' lacks the name of an attribute");
   const std::string field = has_field ? text_in("selectattr", given[0]) : "";
   List out;
-  for (const Value& item : items_of("select", value)) {
+  for (const Value& item : lent_items("select", value)) {
     const Value tested = has_field ? field_of(item, field) : item;
     const bool has_test = given.size() > at;
     const bool holds =

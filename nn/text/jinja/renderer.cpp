@@ -122,30 +122,35 @@ class Renderer {
       scope_->variables[names[0]] = value;
       return;
     }
-    const bool fits = value.is_list() && value.as_list().size() == names.size();
+    const List* const values = value.is_list() ? &value.take() : nullptr;
+    const bool fits = values && values->size() == names.size();
     check<ArgumentError>(fits, "a value of type ", type_name(value), " is not ", names.size(), " values");
-    for (std::size_t i = 0; i < names.size(); ++i) scope_->variables[names[i]] = value.as_list()[i];
+    for (std::size_t i = 0; i < names.size(); ++i) scope_->variables[names[i]] = (*values)[i];
   }
 
   // Its `else` may end a turn of the loop around it.
   Flow run_loop(const Statement& one) {
-    const List items = kept_items(one);
+    const Value over = value_of(one.expression);
+    const List items = kept_items(one, over);
+    over.set_taken(Taken::some);
+    bool is_left = false;
     bool has_finished = false;  // Jinja's `else` is for loops of which no turn came to its end
-    for (std::size_t i = 0; i < items.size(); ++i) {
+    for (std::size_t i = 0; !is_left && i < items.size(); ++i) {
       Scope own{.around = scope_};
       const ScopedValue<Scope*> inner(scope_, &own);
       values_.step(one.line);
       bind(one.names, items[i]);
       own.variables["loop"] = state_of(items, i);
       const Flow flow = run(one.body);
-      if (flow == Flow::leave) break;
+      is_left = flow == Flow::leave;
       has_finished = has_finished || flow == Flow::on;
     }
+    if (!is_left) over.set_taken(Taken::all);
     return has_finished ? Flow::on : run_inner(one.otherwise);
   }
 
-  List kept_items(const Statement& one) {
-    List all = items_of("for", value_of(one.expression));
+  List kept_items(const Statement& one, const Value& over) {
+    List all = items_of("for", over);
     values_.charge(all.size() * sizeof(Value));
     if (!one.filter) return all;
     List kept;

@@ -50,6 +50,20 @@ Value Value::dict(Dict items) {
 
 const List& Value::as_list() const { return std::get<std::shared_ptr<const Sequence>>(held)->items; }
 
+const List& Value::take() const {
+  static const List kNothing;
+  const Sequence& list = *std::get<std::shared_ptr<const Sequence>>(held);
+  if (list.order != Order::generator) return list.items;
+  check<ArgumentError>(list.taken != Taken::some, "a generator of which some was used is not supported");
+  const bool is_new = list.taken == Taken::none;
+  list.taken = Taken::all;
+  return is_new ? list.items : kNothing;
+}
+
+void Value::set_taken(Taken taken) const {
+  if (is_list()) std::get<std::shared_ptr<const Sequence>>(held)->taken = taken;
+}
+
 Order Value::order() const { return std::get<std::shared_ptr<const Sequence>>(held)->order; }
 
 const Dict& Value::as_dict() const {
@@ -110,7 +124,11 @@ bool are_equal(const Value& a, const Value& b) {
 
 bool contains(const Value& all, const Value& item) {
   if (all.is_undefined()) return false;
-  if (all.is_list()) return std::ranges::any_of(all.as_list(), [&](const Value& one) { return are_equal(one, item); });
+  if (all.is_list()) {
+    const bool has = std::ranges::any_of(all.take(), [&](const Value& one) { return are_equal(one, item); });
+    if (has) all.set_taken(Taken::some);
+    return has;
+  }
   if (all.is_dict()) return item.is_text() && all.field(item.as_text());
   check<ArgumentError>(all.is_text() && item.is_text(), "'in' of ", type_name(item), " and ", type_name(all));
   return all.as_text().find(item.as_text()) != std::string::npos;

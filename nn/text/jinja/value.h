@@ -40,6 +40,9 @@ struct None {
 // How Python has the items of a list: the last three are never written, and of a view or generator none has a place.
 enum class Order { list, tuple, range, view, generator };
 
+// How much of a generator has been used.
+enum class Taken { none, some, all };
+
 // What namespace() makes. The rendering owns it, so that one that holds itself is freed too.
 struct Namespace {
   Dict fields;
@@ -74,6 +77,9 @@ struct Value {
 
   const std::string& as_text() const { return *std::get<Text>(held); }
   const List& as_list() const;
+  // Of a list, all of it; a generator gives it once, and nothing afterwards. Throws ArgumentError if some was taken.
+  const List& take() const;
+  void set_taken(Taken taken) const;               // of a generator, instead of all
   Order order() const;                             // of a list
   const Dict& as_dict() const;                     // of a dict or a namespace
   double as_number() const;                        // of a number
@@ -89,6 +95,7 @@ struct Sequence {
   Order order = Order::list;
   std::size_t bytes = 0;
   int depth = 1;
+  mutable Taken taken = Taken::none;  // of a generator
 };
 struct Mapping {
   Dict items;
