@@ -129,6 +129,19 @@ class ModelFileReader {
     return whole_json(parts);
   }
 
+  // SentencePiece finds neither bytes nor unused pieces in texts, and takes the lowest score of the usual ones.
+  void restrict(Unigram& model) const {
+    bool has_usual = false;
+    for (std::size_t id = 0; id < pieces_.texts.size(); ++id) {
+      const PieceType type = pieces_.types[id];
+      const bool is_hidden = type == PieceType::byte || type == PieceType::unused;
+      if (is_hidden) model.pieces.remove(pieces_.texts[id], static_cast<int>(id));
+      if (type != PieceType::normal) continue;
+      model.lowest = has_usual ? std::min(model.lowest, pieces_.scores[id]) : pieces_.scores[id];
+      has_usual = true;
+    }
+  }
+
   const std::vector<double>& scores() const { return pieces_.scores; }
   std::optional<int> bos() const { return token(bos_); }
   std::optional<int> eos() const { return token(eos_); }
@@ -228,6 +241,7 @@ Tokenizer read_sentencepiece_model(const std::filesystem::path& file, const Sent
   const ModelFileReader reader(file);
   Tokenizer made = read_tokenizer_json(reader.document(options), reader.name());
   if (Bpe* const bpe = std::get_if<Bpe>(&made.model)) bpe->order_by_scores(reader.scores());
+  if (Unigram* const unigram = std::get_if<Unigram>(&made.model)) reader.restrict(*unigram);
   made.bos = reader.bos();
   made.eos = reader.eos();
   return made;

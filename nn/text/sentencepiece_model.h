@@ -21,10 +21,10 @@ struct SentencePieceOptions {
 };
 
 // The same tokens as a tokenizer.json (tokenizer_json.h). It cannot say that the leftmost of pairs with equal scores
-// merges first: there the one whose result has the lower id does. Added tokens are looked for in a text as it is; one
-// that has a piece's number takes its place. Throws FileError if the file cannot be read; FormatError naming it if it
-// is no such message, is larger than 64 MiB, has two equal tokens or none for what is unknown, or is of another kind or
-// with options that are not done here.
+// merges first: there the one whose result has the lower id does. Nor can it say that texts have no bytes and no unused
+// pieces of a unigram model. Added tokens are looked for in a text as it is; one that has a piece's number takes its
+// place. Throws FileError if the file cannot be read; FormatError naming it if it is no such message, is larger than 64
+// MiB, has two equal tokens or none for what is unknown, or is of another kind or with options that are not done here.
 nlohmann::json sentencepiece_model_json(const std::filesystem::path& file, const SentencePieceOptions& options = {});
 
 // BOS and EOS are those of the file. Throws as the other function, and what read_tokenizer_json() throws.

@@ -28,6 +28,16 @@ class TextTrie {
     if (node > 0 && numbers_[node] == kNone) numbers_[node] = number;
   }
 
+  // The text is as if it had not been added, if it has this number.
+  void remove(std::string_view text, int number) {
+    std::uint32_t node = 0;
+    for (const char c : text) {
+      node = next_of(node, c);
+      if (node == 0) return;
+    }
+    if (numbers_[node] == number) numbers_[node] = kNone;
+  }
+
   // Calls f(bytes, number) for each text with which this one begins, from the shortest to the longest.
   template <class F>
   void each_prefix(std::string_view text, const F& f) const {

@@ -95,6 +95,13 @@ std::vector<std::string> marked(const std::string& text, bool trims, bool begins
   return letters;
 }
 
+void add_bytes(Model& model) {
+  for (int i = 0; i < 256; ++i) {
+    const char* const digits = "0123456789ABCDEF";
+    model.add(std::string("<0x") + digits[i / 16] + digits[i % 16] + ">", 0, byte);
+  }
+}
+
 void refused(const std::string& bytes, const std::string& part) {
   const Folder folder("sentencepiece");
   folder.write("tokenizer.model", bytes);
@@ -164,6 +171,27 @@ BOOST_AUTO_TEST_CASE(unigram_has_the_best_sum_of_scores) {
   }
 }
 
+// Ids of SentencePiece 0.2.3: no piece that is unused or a byte is found in a text, nor counts as the lowest score.
+BOOST_AUTO_TEST_CASE(pieces_that_texts_do_not_have) {
+  Model model;
+  add_bytes(model);
+  model.trainer = number(3, 1) + number(35, 1);
+  model.normalizer = number(3, 0);
+  for (const auto& [piece, score] : std::map<std::string, float>{{"a", -5}, {"ab", -1}, {"b", -20}, {"xa", -40}})
+    model.add(piece, score);
+  model.add("z", -100, unused);
+  model.add("ba", -1, unused);
+  const int a = 259, ab = 260, b = 261;
+  const Tokenizer tokenizer = read(model);
+  const auto check = [&](const std::string& text, const std::vector<int>& ids) {
+    BOOST_TEST(tokenizer.encode(text) == ids, boost::test_tools::per_element());
+  };
+  check("xab", {3 + 'x', ab});
+  check("bab", {b, ab});
+  check("z", {3 + 'z'});
+  check("<0x41>a", {3 + '<', 3 + '0', 3 + 'x', 3 + '4', 3 + '1', 3 + '>', a});
+}
+
 // A piece that its makers defined is found before any other, and kept in the text; a special one is not.
 BOOST_AUTO_TEST_CASE(defined_pieces_are_found_first) {
   Model model;
@@ -179,10 +207,7 @@ BOOST_AUTO_TEST_CASE(defined_pieces_are_found_first) {
 
 BOOST_AUTO_TEST_CASE(special_tokens_and_bytes) {
   Model model;
-  for (int i = 0; i < 256; ++i) {
-    const char* const digits = "0123456789ABCDEF";
-    model.add(std::string("<0x") + digits[i / 16] + digits[i % 16] + ">", 0, byte);
-  }
+  add_bytes(model);
   for (const std::string& piece : {kMark, std::string("a"), kMark + "a"}) model.add(piece, -1);
   model.trainer += number(35, 1) + number(41, 1) + number(42, 2);
   const Tokenizer tokenizer = read(model);
