@@ -107,6 +107,8 @@ const std::vector<Case> kCases{
      "{% endfor %}{{ u | list }}{{ 'y' if u }}{% set u = [1, 2] | select %}{% set a, b = u %}{{ a }}{{ b }}"
      "{{ u | list }}{% set u = {'a': 1}.items() %}{{ u | list }}{{ u | list }}",
      "aa[]y12[][('a', 1)][('a', 1)]"},
+    {"\u00a0{% if true %}a{% endif %}\n\u3000\x1c {% if true %}b{% endif %}\u00a0{% if true %}c{% endif %}",
+     "ab\u00a0c"},
     {"{% macro f(a, b=2) %}[{{ a }},{{ b }}]{% endmacro %}{{ f(1) }}{{ f(b=3, a=missing) }}{{ f(1, missing) }}",
      "[1,2][,3][1,]"},
     {"a {# c #}{%- if true %}b{% endif %}\r\n  {%+ if true +%}\n c{% endif %}", "a b  \n c"},

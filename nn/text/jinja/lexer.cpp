@@ -207,9 +207,9 @@ class Cutter {
     if (has_minus) {
       text.erase(text.size() - trailing_space(text));
     } else if (is_block && !has_plus) {
-      const std::size_t end = text.find_last_not_of(" \t\v\f") + 1;
-      const bool begins_line = end == 0 ? text_begins_line_ : text[end - 1] == '\n';
-      if (begins_line) text.erase(end);
+      const std::size_t line = text.rfind('\n') + 1;
+      const bool begins_line = line > 0 || text_begins_line_;
+      if (begins_line && leading_space(std::string_view(text).substr(line)) == text.size() - line) text.erase(line);
     }
   }
 
