@@ -109,6 +109,8 @@ const std::vector<Case> kCases{
      "aa[]y12[][('a', 1)][('a', 1)]"},
     {"\u00a0{% if true %}a{% endif %}\n\u3000\x1c {% if true %}b{% endif %}\u00a0{% if true %}c{% endif %}",
      "ab\u00a0c"},
+    {"{{ ['\\u00a0\\u00ad\\u00e9', '\\u0085\\x7f', '\\u3000\\u200b\\ue000', '\U000e0001\\\\\\''] }}",
+     "['\\xa0\\xad\u00e9', '\\x85\\x7f', '\\u3000\\u200b\\ue000', \"\\U000e0001\\\\'\"]"},
     {"{% macro f(a, b=2) %}[{{ a }},{{ b }}]{% endmacro %}{{ f(1) }}{{ f(b=3, a=missing) }}{{ f(1, missing) }}",
      "[1,2][,3][1,]"},
     {"a {# c #}{%- if true %}b{% endif %}\r\n  {%+ if true +%}\n c{% endif %}", "a b  \n c"},

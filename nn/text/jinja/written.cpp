@@ -1,13 +1,18 @@
 // A number has the shortest digits that give it back, as in Python.
 #include "written.h"
 
+#include "../characters.h"
+#include "../unicode.h"
+
 #include "../../../autograd/core/check.h"
+#include "../../../autograd/core/utf8.h"
 
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 namespace seppo {
 inline namespace SEPPO_ABI {
@@ -29,14 +34,25 @@ std::string text_of_double(double x) {
   return shown;
 }
 
-std::string escaped(char c) {
+// Python's isprintable(), but for characters that Unicode may yet have.
+bool is_printable(char32_t code) {
+  if (code == ' ') return true;
+  return code >= 0x20 && (code < 0x7f || code >= 0xa0) && !is_white_space(code) &&
+         !(has_unicode_tables() && is_other(code));
+}
+
+std::string escaped(std::string_view character, char32_t code) {
   constexpr std::string_view kDigits = "0123456789abcdef";
-  const auto code = static_cast<unsigned char>(c);
-  if (c == '\n') return "\\n";
-  if (c == '\t') return "\\t";
-  if (c == '\r') return "\\r";
-  if (code < 0x20 || code == 0x7f) return std::string("\\x") + kDigits[code / 16] + kDigits[code % 16];
-  return {c};
+  if (code == '\n') return "\\n";
+  if (code == '\t') return "\\t";
+  if (code == '\r') return "\\r";
+  if (is_printable(code)) return std::string(character);
+  const auto [mark, digits] = code < 0x100     ? std::pair{"\\x", 2}
+                              : code < 0x10000 ? std::pair{"\\u", 4}
+                                               : std::pair{"\\U", 8};
+  std::string made = mark;
+  for (int i = digits; i-- > 0;) made += kDigits[code >> 4 * i & 15];
+  return made;
 }
 
 std::string quoted(const std::string& text) {
@@ -44,10 +60,11 @@ std::string quoted(const std::string& text) {
   const bool has_double = text.find('"') != text.npos;
   const char quote = has_single && !has_double ? '"' : '\'';
   std::string out(1, quote);
-  for (const char c : text) {
-    if (c == quote || c == '\\') out += '\\';
-    out += escaped(c);
-  }
+  check<ArgumentError>(utf8_length(text) == text.size(), "a text that is not UTF-8, in a list");
+  each_character(text, [&](std::string_view character, char32_t code) {
+    if (character[0] == quote || code == '\\') out += '\\';
+    out += escaped(character, code);
+  });
   return out + quote;
 }
 
