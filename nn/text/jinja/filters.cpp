@@ -115,11 +115,9 @@ Value reversed(const Value& value) {
 }
 
 Value field_of(const Value& value, const std::string& name) {
-  check<ArgumentError>(name.find('.') == name.npos, "the attribute '", printable(name), "' is not supported");
-}
-
   const bool is_index = name.find_first_not_of("0123456789") == name.npos;
-  check<ArgumentError>(!is_index && name.find('.') == name.npos, "the attribute '", name, "' is not supported");
+  check<ArgumentError>(!is_index && name.find('.') == name.npos, "the attribute '", printable(name),
+                       "' is not supported");
   const Value* const found = value.is_dict() || value.is_namespace() ? value.field(name) : nullptr;
   if (found) return *found;
   check_no_method(name, value);
