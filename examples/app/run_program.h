@@ -13,6 +13,8 @@
 #include "app/program.h"
 #include "app/words.h"
 
+#include <seppo/nn/io/json.h>
+#include <seppo/nn/io/text_file.h>
 #include <seppo/nn/train/evaluate.h>
 #include <seppo/nn/train/ranks.h>
 
@@ -268,6 +270,14 @@ int predict(const Arguments& arguments) {
   return 0;
 }
 
+// That of a training whose config.json this is.
+template <Program P>
+void take_seed(P& program, const nlohmann::json& config) {
+  const auto training = config.find("training");
+  if (training != config.end() && training->contains("seed") && training->at("seed").is_number_unsigned())
+    program.training.trainer.seed = training->at("seed").template get<std::uint64_t>();
+}
+
 template <Program P>
 int show_data(const Arguments& arguments) {
   const About about = P::about();
@@ -281,6 +291,8 @@ int show_data(const Arguments& arguments) {
   line("head", head, {1, 1e6}, "rows to print");
   line.settle([&] { settle(program, line); });
   if (!line.parse(arguments)) return 0;
+  if (const auto file = option_in(arguments, "config", std::string()); !file.empty() && !line.typed("seed"))
+    take_seed(program, seppo::parse_json(seppo::read_text(file), file));
   begin(program);
 
   const auto all = [&] {

@@ -253,11 +253,14 @@ struct ShapeConfig {
   void validate() const {
     const seppo::LayerConfig& layer = model.layer;
     model.validate();
-    seppo::check<seppo::ArgumentError>(layer.d_model % layer.n_heads == 0, "d_model ", layer.d_model,
+    // Whatever the width of a head, Hugging Face's loaders ask for this of some.
+    const bool must_divide =
+        shape == Architecture::llama || shape == Architecture::gemma2 || shape == Architecture::gemma3_text;
+    seppo::check<seppo::ArgumentError>(!must_divide || layer.d_model % layer.n_heads == 0, "d_model ", layer.d_model,
                                        " is not a multiple of n_heads ", layer.n_heads);
     seppo::check<seppo::ArgumentError>(
-        shape != Architecture::bloom || layer.d_ff == 0 || layer.d_ff == 4 * layer.d_model,
-        "d_ff of bloom is four times d_model, not ", layer.d_ff);
+        shape != Architecture::bloom || layer.d_ff == 0 || layer.d_ff == 4 * layer.d_model, "d_ff of bloom is ",
+        layer.d_ff, ", not four times d_model");
     seppo::check<seppo::ArgumentError>(layer.n_kv_heads == 0 || has_kv_heads(shape), "n_kv_heads is not of ",
                                        enum_names(shape)[static_cast<std::size_t>(shape)],
                                        ", which has as many as n_heads");
@@ -316,7 +319,8 @@ struct Pretraining : TextTraining {
     const seppo::HfConfig config = architecture.config(tokenizer);
     auto parameters = std::make_unique<seppo::Parameters>(training.trainer.seed, app::most_values());
     Model model = app::build<Model>(*parameters, config.model);
-    seppo::Pretrained untrained{{}, config, std::move(parameters), std::move(model)};
+    const std::filesystem::path none;
+    seppo::Pretrained untrained{none, config, std::move(parameters), std::move(model)};
     folder.emplace(Folder{std::move(untrained), std::move(tokenizer), path});
     folder->model.layers.checkpoints = source.checkpoint_activations;
   }

@@ -26,7 +26,7 @@ using std::filesystem::path;
 constexpr int kStart = 0, kEnd = 1, kLongest = 100;  // the first and last token of a target, and its most tokens
 
 // What config.json says; what it may say and T5 does not do is an error. A file may have an output layer though it says
-// that it is tied.
+// that it is tied: a copy, unless it also says that outputs are not scaled.
 T5Config config_of(const path& folder, bool has_output) {
   const std::string file = (folder / "config.json").string();
   const ConfigKeys keys(file, parse_python_json(read_text(file), file));
@@ -39,8 +39,8 @@ T5Config config_of(const path& folder, bool has_output) {
                           "is_encoder_decoder", "is_gated_act", "n_positions"})
     keys.find(key);
   const bool says_tied = keys.flag("tie_word_embeddings", true);
-  const bool is_tied = says_tied && !has_output;
   const bool is_scaled = keys.flag("scale_decoder_outputs", says_tied);  // by 1 / sqrt(d_model)
+  const bool is_tied = says_tied && (is_scaled || !has_output);
   check<FormatError>(is_tied || !is_scaled, file, ": 'scale_decoder_outputs' with an output layer of its own is not ",
                      "supported");
   const T5Config c{.vocabulary = keys.integer("vocab_size"),
@@ -82,7 +82,11 @@ void print_targets(const path& folder, std::istream& lines) {
   const T5Config config = config_of(folder, files.has("lm_head.weight"));
   Parameters parameters(/*seed=*/0, /*most=*/files.bytes);  // a small file cannot claim a large model
   const T5 t5(parameters.root(), config);
-  load_weights(files, parameters, t5_weights(config.is_gated));
+  WeightOptions options = t5_weights(config.is_gated);
+  options.skip = [is_copy = options.skip, tied = config.tie_output](const std::string& name) {
+    return is_copy(name) || (tied && name == "lm_head.weight");
+  };
+  load_weights(files, parameters, options);
 
   const Inference inference;
   for (std::string line; std::getline(lines, line);) {

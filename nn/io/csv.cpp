@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
@@ -27,6 +28,19 @@ std::string joined(const std::vector<std::string>& names) {
   return all;
 }
 
+// Of a number that is out of range: is it too near to zero? Its first digit says, and its exponent.
+bool is_tiny(std::string_view text) {
+  const std::size_t end = std::min(text.find_first_of("eE"), text.size());
+  const std::string_view digits = text.substr(0, end);
+  const auto first = static_cast<std::int64_t>(digits.find_first_of("123456789"));
+  const auto point = static_cast<std::int64_t>(std::min(digits.find('.'), digits.size()));
+  std::string_view power = text.substr(std::min(end + 1, text.size()));
+  if (power.starts_with('+')) power.remove_prefix(1);
+  std::int64_t exponent = 0;
+  const bool is_beyond = std::from_chars(power.data(), power.data() + power.size(), exponent).ec != std::errc();
+  return is_beyond && !power.empty() ? power[0] == '-' : point - first + exponent < 0;
+}
+
 // The number that is all of the text. One too near to zero for a double is zero.
 std::optional<double> whole_number(std::string_view text) {
   const char* const last = text.data() + text.size();
@@ -34,9 +48,7 @@ std::optional<double> whole_number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), last, number);
   if (end != last) return std::nullopt;
   if (error == std::errc()) return number;
-  const std::size_t exponent = text.find_first_of("eE");  // out of range: which way?
-  const bool is_tiny = exponent != text.npos && text.substr(exponent + 1).starts_with('-');
-  if (error == std::errc::result_out_of_range && is_tiny) return text.starts_with('-') ? -0.0 : 0.0;
+  if (error == std::errc::result_out_of_range && is_tiny(text)) return text.starts_with('-') ? -0.0 : 0.0;
   return std::nullopt;
 }
 

@@ -29,6 +29,8 @@ void rename_or_fail(const fs::path& from, const fs::path& to) {
   check<FileError>(!error, printable_path(to), ": cannot be replaced: ", error.message());
 }
 
+using IsReplaced = std::function<bool(const std::string&)>;
+
 // Removes it with all that is in it, if it is there.
 void remove_folder(const fs::path& folder) {
   std::error_code error;
@@ -41,16 +43,12 @@ fs::path name_of_old(fs::path folder) { return folder += ".partial.old"; }
 
 // `made` becomes `folder`, and the folder that was there becomes `old`.
 void exchange(const fs::path& made, const fs::path& folder, const fs::path& old) {
-  if (exchange_names(made, folder)) {
-    try {
-      return rename_or_fail(made, old);
-    } catch (const FileError&) {
-      exchange_names(made, folder);
-      throw;
-    }
-  }
-  const bool is_unknown = errno == EINVAL || errno == ENOSYS || errno == ENOTSUP;  // to this file system
-  check<FileError>(is_unknown, printable_path(folder), ": cannot be replaced: ", std::strerror(errno));
+  rename_or_fail(made, old);  // so that the old folder never has a name that is removed
+  if (exchange_names(old, folder)) return;
+  const int reason = errno;
+  rename_or_fail(old, made);
+  const bool is_unknown = reason == EINVAL || reason == ENOSYS || reason == ENOTSUP;  // to this file system
+  check<FileError>(is_unknown, printable_path(folder), ": cannot be replaced: ", std::strerror(reason));
   rename_or_fail(folder, old);  // two renamings instead
   try {
     rename_or_fail(made, folder);
@@ -60,8 +58,6 @@ void exchange(const fs::path& made, const fs::path& folder, const fs::path& old)
     throw;
   }
 }
-
-using IsReplaced = std::function<bool(const std::string&)>;
 
 // Moves the files that the new folder keeps out of the old one, and removes it.
 void keep_files(const fs::path& old, const fs::path& folder, const IsReplaced& is_replaced) {

@@ -34,10 +34,10 @@ struct Schedule {
 //
 //   trainer.set_schedule(OneCycle{.lr = 0.01, .steps = 1000});
 struct OneCycle {
-  double lr = 1e-3;            // the highest
+  double lr = 1e-3;            // that of the peak
   std::int64_t steps = 0;      // in the whole training
   double rise = 0.3;           // the share of them until then
-  double start = 1.0 / 25;     // the first step's rate, as a share of lr
+  double start = 1.0 / 25;     // the first step's rate, unless the peak is before it, as a share of lr
   double end = start / 10000;  // the last step's, and that of all later ones
 
   // Throws ArgumentError unless steps is positive, rise is in [0, 1], and lr, start and end are finite and not

@@ -56,8 +56,8 @@ bool read_pre_tokenizers(const JsonFields& fields, const nlohmann::json& pre_tok
 std::string model_type(const JsonFields& fields, const nlohmann::json& model);
 
 // Sets the model, and returns the texts of its tokens by id. `is_of_bytes` says that words are bytes, which the
-// vocabulary writes in GPT-2's alphabet. Special tokens are not found in texts, unless they are one
-// letter.
+// vocabulary writes in GPT-2's alphabet. Special tokens are not found in texts, unless they
+// are one letter.
 std::vector<std::string> read_model(const JsonFields& fields, const nlohmann::json& model,
                                     std::span<const AddedToken> added, bool is_of_bytes, Tokenizer& made);
 

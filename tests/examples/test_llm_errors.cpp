@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(folders_that_lack_something_are_refused) {
   check_refused(folder, {"llm", "train", "--data", "t.txt", "--d-model", "20", "--heads", "3", "--head-width", "6"}, 2,
                 "--d-model 20 is not a multiple of --heads 3");
   check_refused(folder, {"llm", "train", "--data", "t.txt", "--shape", "bloom", "--d-model", "20", "--d-ff", "60"}, 2,
-                "--d-ff of bloom is four times --d-model, not 60");
+                "--d-ff of bloom is 60, not four times --d-model");
   check_refused(folder, {"llm", "train", "--data", "t.txt", "--tokenizer", "none"}, 2,
                 "--tokenizer: 'none' has no tokenizer");
 }

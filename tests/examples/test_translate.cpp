@@ -339,6 +339,13 @@ BOOST_AUTO_TEST_CASE(the_texts_of_a_training_are_shown) {
   BOOST_REQUIRE_MESSAGE(trained.code == 0, trained.err);
   const Result r = folder.run({"translate", "data", "--config", "m/config.json"});
   BOOST_CHECK_MESSAGE(r.code == 0 && r.out.starts_with("a b  ->  b a\n"), r.err);
+  const Words drawn =
+      words("translate train --preset numbers --seed 5" + kSmallTranslator + "--max-steps 1 --log-format none --out n");
+  BOOST_REQUIRE_EQUAL(folder.run(drawn).code, 0);  // its rows are those of its seed
+  const Words data{"translate", "data", "--preset", "numbers"};
+  const std::string rows = folder.run(with(data, {"--config", "n/config.json"})).out;
+  BOOST_CHECK_EQUAL(rows, folder.run(with(data, {"--seed", "5"})).out);
+  BOOST_CHECK_NE(rows, folder.run(data).out);
   folder.write("other", R"({"recipes": {}})");
   check_refused(folder, {"translate", "data", "--config", "other"}, 2, "'recipes' is not known");
 }

@@ -252,8 +252,8 @@ BOOST_AUTO_TEST_CASE(pairs_of_a_source_with_another_target) {
   const Folder folder("strange");
   folder.write("train", "a b\tb a\nb a\ta b\na a\tb b\n");
   folder.write("val", "a b\ta b\na a\tb b\nb b\ta b\nb a\tb b\n");
-  const Result r = folder.run({"translate", "train", "--pairs", "train", "--val-pairs", "val", "--min-frequency", "1",
-                               "--d-model", "8", "--heads", "1", "--d-ff", "8", "--max-steps", "1"});
+  const Result r = folder.run({"translate", "train", "--pairs", "train", "--val-pairs", "val", "--d-model", "8",
+                               "--heads", "1", "--d-ff", "8", "--max-steps", "1"});
   BOOST_CHECK_MESSAGE(r.err.find("4 validation pairs (1 of them in training too)") != std::string::npos, r.err);
 }
 

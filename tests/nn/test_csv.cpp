@@ -147,9 +147,20 @@ BOOST_FIXTURE_TEST_CASE(columns_of_a_record, Fixture) {
 
 // Nothing but a number; test_untrusted_input has a locale with decimal commas.
 BOOST_FIXTURE_TEST_CASE(numbers_of_a_record, Fixture) {
-  const std::vector<std::pair<std::string, double>> numbers{
-      {"1", 1},    {"-2.5", -2.5}, {"+3", 3},    {" 4 ", 4},         {"\t5e-3", 0.005}, {"1E5", 1e5},
-      {".5", 0.5}, {"6.", 6},      {"0.1", 0.1}, {"1e-320", 1e-320}, {"1e-400", 0},     {"-1e-5000", -0.0}};
+  const std::vector<std::pair<std::string, double>> numbers{{"1", 1},
+                                                            {"-2.5", -2.5},
+                                                            {"+3", 3},
+                                                            {" 4 ", 4},
+                                                            {"\t5e-3", 0.005},
+                                                            {"1E5", 1e5},
+                                                            {".5", 0.5},
+                                                            {"6.", 6},
+                                                            {"0.1", 0.1},
+                                                            {"1e-320", 1e-320},
+                                                            {"1e-400", 0},
+                                                            {"-1e-5000", -0.0},
+                                                            {"0." + std::string(400, '0') + "1", 0},
+                                                            {"1e-99999999999999999999", 0}};
   for (const auto& [text, number] : numbers) {
     folder.write("x.csv", "n;\n" + text + ";\n");
     double read = 0;
@@ -158,12 +169,16 @@ BOOST_FIXTURE_TEST_CASE(numbers_of_a_record, Fixture) {
     BOOST_CHECK_EQUAL(std::signbit(read), std::signbit(number));
   }
   for (const char* text : {"", " ", "1,5", "1.5x", "x", "1 2", "--1", "+-1", "+", "0x10", "1e", "inf", "-inf", "nan",
-                           "1e400", "1e5000", "1e-400x", "1.2.3"}) {
+                           "1e400", "1e5000", "1e99999999999999999999", "1e-400x", "1.2.3"}) {
     folder.write("x.csv", "a;n\n;" + std::string(text) + "\n");
     check_error<FormatError>(
         [&] { for_each_record(path, {.separator = ';'}, [](const CsvRecord& record) { (void)record.number(1); }); },
         {"x.csv:2:2: n is '" + std::string(text) + "', not a finite number"});
   }
+  folder.write("x.csv", "n;\n1" + std::string(400, '0') + "e-1;\n");
+  check_error<FormatError>(
+      [&] { for_each_record(path, {.separator = ';'}, [](const CsvRecord& record) { (void)record.number(0); }); },
+      {"not a finite number"});
 }
 
 BOOST_FIXTURE_TEST_CASE(columns_as_numbers_and_categories, Fixture) {

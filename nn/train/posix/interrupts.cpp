@@ -15,11 +15,15 @@ volatile std::sig_atomic_t caught = 0;
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
+// By itself: SIGPIPE for each further line that nobody reads, SIGHUP from a shell and the kernel when a terminal
+// closes.
+bool comes_again(int signal) { return signal == SIGPIPE || signal == SIGHUP; }
+
 void note(int signal) {
   if (!caught)
     caught = signal;
-  else if (signal != SIGPIPE && signal != SIGHUP)  // which come again by themselves: for each further line that nobody
-    ::_exit(128 + signal);                         // reads, and from the shell and the kernel when a terminal closes
+  else if (!comes_again(signal))
+    ::_exit(128 + signal);
 }
 
 }  // namespace
