@@ -137,6 +137,11 @@ inline std::size_t causal_keys(std::size_t query, std::size_t queries, std::size
   return std::max(query + 1 + keys, queries) - queries;
 }
 
+// The first of the last `window` keys before `end`; 0: all of them.
+inline std::size_t window_begin(std::size_t end, std::size_t window) {
+  return window > 0 && end > window ? end - window : 0;
+}
+
 // What a head reads: columns of a wider matrix, whose rows are `stride` elements apart. No default values: arrays of
 // heads are filled later.
 struct HeadInput {
@@ -180,10 +185,7 @@ struct AttentionHead {
     return causal ? std::min(valid_keys, causal_keys(query, queries, keys)) : valid_keys;
   }
   // The first of them that it may attend.
-  std::size_t first_attended(std::size_t query) const {
-    const std::size_t end = attended(query);
-    return window > 0 && end > window ? end - window : 0;
-  }
+  std::size_t first_attended(std::size_t query) const { return window_begin(attended(query), window); }
   bool has_bias() const { return bias.data || slope != 0; }
   real bias_of(std::size_t query, std::size_t key) const {
     const real given = bias.data ? bias.data[query * bias.stride + key] : real{0};

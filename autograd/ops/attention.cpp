@@ -232,18 +232,6 @@ void show_weights(const AttentionPlan& plan, const Tensor& y) {
     if (wants(link)) link->observer.attention_weights(shape, weights);
 }
 
-// The keys that a query, the i-th of sequence s, sees but for the pairs: those before `end`, the last ones of a window.
-struct KeyRange {
-  std::size_t begin, end;
-};
-KeyRange keys_of(const AttentionPlan& plan, const Mask& mask, std::size_t s, std::size_t i, int query_length) {
-  auto end = static_cast<std::size_t>(query_length);
-  if (!mask.lengths.empty()) end = std::min(end, static_cast<std::size_t>(mask.lengths[s]));
-  if (mask.is_causal) end = std::min(end, kernels::causal_keys(i, plan.queries(s), plan.keys(s)));
-  const auto window = static_cast<std::size_t>(plan.options.window);
-  return {window > 0 && end > window ? end - window : 0, end};
-}
-
 // A byte for each pair, on the tape: those of the mask. If queries have valid lengths, these and the window are in it.
 std::span<const std::uint8_t> kept_pairs(const AttentionPlan& plan, const Mask& mask) {
   if (mask.query_lengths.empty()) return tape().keep(mask.pairs);
@@ -253,9 +241,10 @@ std::span<const std::uint8_t> kept_pairs(const AttentionPlan& plan, const Mask& 
   std::size_t query = 0, pair = 0;
   for (std::size_t s = 0; s < plan.sequences(); ++s)
     for (std::size_t i = 0; i < plan.queries(s); ++i, ++query) {
-      const KeyRange seen = keys_of(plan, mask, s, i, mask.query_lengths[query]);
+      const std::size_t end = seen_keys(mask, s, i, query, plan.queries(s), plan.keys(s));
+      const std::size_t begin = kernels::window_begin(end, static_cast<std::size_t>(plan.options.window));
       for (std::size_t j = 0; j < plan.keys(s); ++j, ++pair)
-        pairs[pair] = j >= seen.begin && j < seen.end && (mask.pairs.empty() || mask.pairs[pair] != 0);
+        pairs[pair] = j >= begin && j < end && (mask.pairs.empty() || mask.pairs[pair] != 0);
     }
   return {pairs, count};
 }

@@ -165,8 +165,8 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
   return reduce(square(difference("mse_loss", x, target)), reduction);
 }
 
-// With c = min(|d|, delta): c (|d| - c / 2), whose slope is c. It has none through c, where an infinite d has no
-// product.
+// With c = min(|d|, delta): c (|d| - c / 2), whose slope is c: none through c, where 0 times an infinite |d|
+// would be NaN.
 Tensor huber_loss(const Tensor& x, const Tensor& target, double delta, Reduction reduction) {
   check<ArgumentError>(delta > 0, "huber_loss: delta ", delta, " is not positive");
   const Tensor d = abs(difference("huber_loss", x, target));

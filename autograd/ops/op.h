@@ -72,6 +72,16 @@ void check_mask(const char* op, const Mask& mask, std::size_t sequences, const S
         " pairs; the sequences have ", pairs, " (query, key) pairs");
 }
 
+// The keys that query i of sequence s, in this row of all queries, sees if there are no pairs: those before the result.
+inline std::size_t seen_keys(const Mask& mask, std::size_t s, std::size_t i, std::size_t row, std::size_t queries,
+                             std::size_t keys) {
+  std::size_t end = keys;
+  if (!mask.lengths.empty()) end = static_cast<std::size_t>(mask.lengths[s]);
+  if (!mask.query_lengths.empty()) end = std::min(end, static_cast<std::size_t>(mask.query_lengths[row]));
+  if (mask.is_causal) end = std::min(end, kernels::causal_keys(i, queries, keys));
+  return end;
+}
+
 inline void check_softcap(const char* op, double softcap) {
   check<ArgumentError>(softcap >= 0 && softcap <= 1e30, op, ": softcap ", softcap, " is negative or not finite");
 }

@@ -52,9 +52,7 @@ Tensor softmax(const Tensor& x, const Mask& mask) {
   for (int axis = 0; axis < x.rank() - 2; ++axis) sequences *= static_cast<std::size_t>(x.size(axis));
   check_mask("softmax", mask, sequences, [=](std::size_t) { return std::pair{queries, keys}; });
   const auto forward = [&](real* y, const real* row, std::size_t n, std::size_t i) {
-    std::size_t count = mask.lengths.empty() ? n : static_cast<std::size_t>(mask.lengths[i / queries]);
-    if (!mask.query_lengths.empty()) count = std::min(count, static_cast<std::size_t>(mask.query_lengths[i]));
-    if (mask.is_causal) count = std::min(count, kernels::causal_keys(i % queries, queries, n));
+    const std::size_t count = seen_keys(mask, i / queries, i % queries, i, queries, n);
     if (!mask.pairs.empty()) {
       for (std::size_t j = 0; j < count; ++j)
         y[j] = mask.pairs[i * n + j] ? row[j] : -std::numeric_limits<real>::infinity();
